@@ -23,6 +23,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.results import Results, median
 from metadata_source.logs.topic.batches import Unreadable, read_answers
+from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.reader import Records
 from metadata_source.logs.transaction.transactions import Transactions
 from metadata_source.protocol.transaction_specs import (
@@ -83,7 +84,8 @@ def reading(folder: Path, say: Say, runs: int) -> Results:
 
 def read(log: Log) -> tuple[pa.Table, int]:
     """Return the rows of a log that is read whole, and how many records they count."""
-    transactions, at = Transactions(), dict.fromkeys(log, 0)
+    spans = [Span("c", None, None, each, 0, 0, follows_end=True) for each in log]
+    transactions, at = Transactions(spans), dict.fromkeys(log, 0)
     counted = 0
     while answer := dict(_answer(log, at)):
         for found in read_answers(answer):

@@ -43,6 +43,10 @@ TRANSACTION_LOG_SPAN = columns_of(
     records -- On read rows: rows of records.
     holes -- On read rows: offsets without a record, compacted away. Where a log is read from its
         beginning there are many: of an id only its last records are left.
+    caught_up_at -- On read rows: when the brokers said where their log ends, if the batch went
+        through all of it. Null if it left something for the next one. A row without offsets
+        (next_offset is offset) says that nothing was new; while a log is silent they are fewer and
+        fewer.
     """,
 )
 
@@ -110,8 +114,8 @@ STATE_COLUMNS = columns_of(
     transactional_id -- Transactional id. Of one that is longer than 255 characters the first 200,
         an ellipsis, and 32 hexadecimal digits of its SHA-256 (of its UTF-8): so no two are alike.
     state -- Of the last record here, in Kafka's words: Ongoing | PrepareCommit | PrepareAbort |
-        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone
-        right after an open transaction, whose fields follow).
+        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone:
+        right after an open transaction, whose fields follow, or of an id without one here).
     offset -- Offset of the last record here.
     timestamp -- Of that record: the coordinator's clock; null if it has none.
     leader_epoch -- Leader epoch that wrote that record; null if it has none.
@@ -144,9 +148,13 @@ STATE_COLUMNS = columns_of(
     prepared_at -- When that record was made: the end of the transaction for its producer.
     completed_offset -- Offset of the record after all markers are written; null without one here.
     completed_at -- When that record was made.
-    initialized_offset -- If InitProducerId is the next record of the id after an abort, or after
-        a transaction whose end is not in the log: its offset. Of Empty its own.
+    initialized_offset -- If InitProducerId is the next record of the id after an abort that is
+        complete, and of its epoch, of the next one, or of another producer id: its offset. Of Empty
+        its own.
     initialized_at -- When that record was made.
+    followed_at -- Of a transaction without its end here: when the next record of its id was made,
+        which is not of it, so the end was compacted away before it could be read. Of Dead the time
+        of the tombstone. Null if none follows in the stretch: it may be open still.
     aborted_by -- Of a transaction that is prepared for abort, or aborted: client | coordinator (a
         time-out; another producer of the id began, or an administrator fenced it) | null: these
         records do not tell. A time-out and a fence raise the epoch before they abort. With clients
@@ -177,7 +185,7 @@ TRANSACTION_LOG = Table(
     + TRANSACTION_LOG_SPAN
     + TRANSACTION_LOG_RECORD
     + TRANSACTION_LOG_COUNTS,
-    key=("cluster", "log_partition", "offset", "record", "pattern", "chunk"),
+    key=("cluster", "log_partition", "offset", "record", "pattern", "chunk", "caught_up_at"),
     constraints={
         "record_known": "record IN ('transactions', 'record', 'read', 'lost', 'truncated')",
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
@@ -202,14 +210,15 @@ TRANSACTION_STATES = View(
         "coordinator, or these records do not tell by whom; longer than timeout_ms or five minutes "
         "until completed, or longer than 30 s from prepared to completed; left open, although "
         "another record of the id follows that is not of it. And the first record of an id in a "
-        "stretch if it is InitProducerId with an epoch above 0 or with another producer id. All "
+        "stretch if it is a tombstone, or InitProducerId with an epoch above 0 or with another "
+        "producer id, and if records before it were compacted away before they could be read. All "
         "others are counted in bronze.transaction_log."
     ),
     parts=(
         f"""SELECT cluster, cluster_id, log_partition, pattern,
-  {", ".join(f"told.{column.name}" for column in STATE_COLUMNS)}, read_at, day
+  {", ".join(f"entry.{column.name}" for column in STATE_COLUMNS)}, read_at, day
 FROM (
-  SELECT cluster, cluster_id, log_partition, pattern, read_at, day, explode(states) AS told
+  SELECT cluster, cluster_id, log_partition, pattern, read_at, day, explode(states) AS entry
   FROM {{bronze.transaction_log}} WHERE record = 'transactions'
 )""",  # noqa: S608 - names of our own
     ),
@@ -257,8 +266,8 @@ TRANSACTIONS = Table(
                 for its producer. Null while it is not, as far as the log was read.
             prepared_before timestamp -- Commit or abort had been decided by this; the same if that
                 record was read. Null while it is not, and where nothing tells.
-            ended_after timestamp -- Its markers were written after this, or at it. Null while
-                is_live.
+            ended_after timestamp -- Its markers were written after this, or at it. Null while it is
+                open.
             ended_before timestamp -- Its markers had been written by this, and readers of committed
                 records went past it; the same if that record was read. Null while it is open, and
                 where nothing tells.

@@ -85,7 +85,7 @@ class GroupLag(OfAnswers[Visits]):
         plan = plan_of(headers, at)
         if polls is None or not headers:
             return Visits(plan=plan, visits={}, is_more=is_more)
-        visits, said = visits_of(polls, headers)
+        visits, offsets = visits_of(polls, headers)
         before = {
             (alias, cluster_id): (context.memory(JOB, alias, _Memory) or {}).get(cluster_id)
             for alias, cluster_id in visits
@@ -93,7 +93,7 @@ class GroupLag(OfAnswers[Visits]):
         return Visits(
             plan=plan,
             visits=visits,
-            rows=[(METADATA_POLLS, said)],
+            rows=[(METADATA_POLLS, offsets)],
             keys=[f"{alias}/{part}" for alias in plan.polls for part in range(PARTS)],
             fold=partial(fold, visits=visits, before=before, at=at),
             clusters=plan.polls.keys(),

@@ -6,14 +6,53 @@ when the truncation before it was found, microseconds) and its offset; what was 
 position.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.rounds.history import Context
+from jobs.rounds.plan import State, state_of
 from jobs.rules.groups.fold_rebalances import Positions
+from jobs.rules.memory import dumps
 
 PARTITION = ("cluster", "log_partition")
+
+LOG = ""
+"""In place of an alias: the row of internal.states that says how far a log in bronze was taken."""
+
+
+@dataclass(frozen=True)
+class LogVersion:
+    """The last version of a log in bronze that was read; from `held` on somebody was left out."""
+
+    version: int
+    held: int | None = None
+
+
+def log_version(context: Context, history: str) -> LogVersion:
+    """How far a history has read its log in bronze; version -1 before any of it was."""
+    return context.memory(history, LOG, LogVersion) or LogVersion(-1)
+
+
+def read_to(context: Context, history: str, version: int, left_out: Collection[str]) -> State:
+    """The row of internal.states after a round that has read the log up to a version, but for the
+    rows of some clusters.
+    """
+    log, held = log_version(context, history), None
+    if left_out:
+        # What others have had from there on is passed over by their positions.
+        held = log.version if log.held is None else log.held
+    return state_of(history, LOG, LogVersion(version, held))
+
+
+def read_again(context: Context, history: str) -> Iterable[State]:
+    """The row of internal.states by which the log is read again from where somebody was left
+    out.
+    """
+    if (held := log_version(context, history).held) is not None:
+        yield context.states[history, LOG] | {"memory": dumps(LogVersion(held))}
 
 
 def beyond(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from jobs.configuration import histories
 from jobs.configuration.config import Thresholds
 from jobs.histories.group_rows import GroupRows
+from jobs.histories.positions import LOG, log_version, read_again, read_to
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, new_versions
 from jobs.rounds.history import Context, History, News, Output
 from jobs.rounds.plan import NewestStates, State, States, kept_since, state_of
 from jobs.rules.groups.fold_rebalances import GroupTake, Positions, fold, forgets_before
-from jobs.rules.memory import dumps
 from jobs.rules.round import SILVER
 from schemas import groups
 from schemas.bronze import GROUP_LOG, NOT_TAKEN
@@ -30,9 +30,6 @@ from schemas.silver import COORDINATORS, GROUP_SNAPSHOTS
 from schemas.table import Table
 
 JOB = histories.REBALANCE_HISTORY.name
-
-_LOG = ""
-"""In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +55,6 @@ class Memory:
 
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class LogMemory:
-    """The last version of bronze.group_log that was read; from `held` on somebody was left out."""
-
-    version: int
-    held: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -111,14 +100,12 @@ class RebalanceHistory(History[GroupNews]):
             row for (of, _), row in context.states.items() if of == JOB and row["round"] is None
         ]
         clusters = {
-            row["cluster"]: GroupTake(row["cluster_id"])
-            for row in unnoted
-            if row["cluster"] != _LOG
+            row["cluster"]: GroupTake(row["cluster_id"]) for row in unnoted if row["cluster"] != LOG
         }
         clusters |= self._new_polls(context, states)
-        last = _log(context).version
+        last = log_version(context, JOB).version
         since, end = new_versions(context.spark, context.lake, GROUP_LOG, last)
-        if since < last or all(row["cluster"] != _LOG for row in unnoted):
+        if since < last or all(row["cluster"] != LOG for row in unnoted):
             self._noted = since
         config = context.config
         plan = GroupPlan(
@@ -165,16 +152,11 @@ class RebalanceHistory(History[GroupNews]):
             )
         # Rows of a cluster whose id is not known yet are read again.
         if news.plan.versions is not None and not news.read.waits:
-            log, held = _log(context), None
-            if news.plan.left_out:
-                # What others have had from there on is passed over by their positions.
-                held = log.version if log.held is None else log.held
-            yield state_of(JOB, _LOG, LogMemory(news.plan.versions[1], held))
+            yield read_to(context, JOB, news.plan.versions[1], news.plan.left_out)
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Read the log again from where somebody was left out."""
-        if (held := _log(context).held) is not None:
-            yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(held))}
+        return read_again(context, JOB)
 
     def _new_polls(self, context: Context, states: States) -> dict[str, GroupTake]:
         """The clusters of which groups are polled, and silver has changed since."""
@@ -208,7 +190,7 @@ def _news(
     read = GroupRows()
     if versions is not None:
         log = appended(context.spark, context.lake, GROUP_LOG, *versions, planned=planned)
-        known = {*ids, *(of for history, of in context.states if history == JOB and of != _LOG)}
+        known = {*ids, *(of for history, of in context.states if history == JOB and of != LOG)}
         taken = {cluster: _positions(context, cluster) for cluster in known}
         read.add_log(context, log, ids, taken, plan.left_out)
     read.add_polls(context, plan.clusters)
@@ -239,11 +221,6 @@ def _of_silver(states: States) -> dict[str, State]:
         for (history, cluster), row in states.items()
         if history == SILVER and row["cluster_id"] is not None
     }
-
-
-def _log(context: Context) -> LogMemory:
-    """How far bronze.group_log was read; version -1 before any of it was."""
-    return context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
 
 
 def _memory(context: Context, cluster: str) -> Memory:

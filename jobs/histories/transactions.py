@@ -1,8 +1,9 @@
 """The transaction coordinators' log -> transactions that are long, stuck or were aborted by their
 coordinator, and what the transactional ids of each pattern came to.
 
-A round folds what is new of each partition of the log (jobs/rules/transactions/fold.py), and the
-partitions in which an open transaction is due to be long or stuck.
+A round folds what is new of each partition of the log (jobs/rules/transactions/fold.py), and, as
+the log was read up to its end, the partitions in which an open transaction is due to be long or
+stuck.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,28 +17,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.configuration import histories
-from jobs.configuration.config import Config
-from jobs.histories.positions import beyond
+from jobs.histories.positions import LOG, beyond, log_version, read_again, read_to
 from jobs.rounds.appended import appended, new_versions
 from jobs.rounds.history import KEY, Context, History, News, Output, key_column, key_of
 from jobs.rounds.live import PARTS, part_column
-from jobs.rounds.plan import NewestStates, State, States, state_of
+from jobs.rounds.plan import NewestStates, State, state_of
 from jobs.rules.groups.fold_rebalances import Positions
-from jobs.rules.memory import dumps
 from jobs.rules.round import SILVER
 from jobs.rules.transactions.fold import fold
-from metadata_source.options import parse_transaction_log
 from schemas.bronze import NOT_TAKEN
 from schemas.table import Table
 from schemas.transactions import HISTORY_TABLES, LOG_MEMORIES, TRANSACTION_LOG
 
 JOB = histories.TRANSACTION_HISTORY.name
 
-_LOG = ""
-"""In place of an alias: the row of internal.states that says how far bronze was taken."""
-_READ_AFTER = timedelta(seconds=30)
-"""So long after `commitInterval` what was written is in bronze."""
-_SAYS = ("transactions", "lost", "truncated")
+_WRITTEN_WITHIN = timedelta(seconds=30)
+"""A record is in the log so soon after its time; the clocks of brokers and of the driver differ by
+less.
+"""
+_FOLDED = ("transactions", "lost", "truncated")
 _COLUMNS = tuple(
     each.name
     for each in TRANSACTION_LOG.columns
@@ -48,42 +46,37 @@ _COLUMNS = tuple(
 @dataclass(frozen=True)
 class TransactionPlan:
     """All that a round takes. `at`: of the round. `versions`: first and last of the log in bronze.
-    `ids`: alias -> cluster id, as silver has it. `until`: by alias, up to when the log is known to
-    say nothing else. `left_out`: the clusters that were left out when the log was read.
+    `ids`: alias -> cluster id, as silver has it. `left_out`: the clusters that were left out when
+    the log was read.
     """
 
     at: datetime
-    versions: tuple[int, int] | None
+    versions: tuple[int, int]
     ids: dict[str, str]
-    until: dict[str, datetime]
     left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Memory:
-    """How far each partition of a cluster's log was taken: era and offset."""
+class LogOffsets:
+    """How far each partition of a cluster's log was taken: era and offset. `caught_up_at`: when
+    that was all of it.
+    """
 
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class LogMemory:
-    """The last version of the log in bronze that was read; from `held` on somebody was left out."""
-
-    version: int
-    held: int | None = None
+    caught_up_at: datetime | None = None
 
 
 @dataclass(kw_only=True)
 class TransactionNews(News):
-    """`ends`: by alias, up to where the log was read. `read_at`: when its last rows were. `ids`: of
-    all clusters that are folded. `waits`: whether there are rows of a cluster whose id nobody knows
-    yet.
+    """`ends`: by alias, up to where the log was read. `read_at`: when its last rows were.
+    `caught_up_at`: when that was all of it. `ids`: of all clusters that are folded. `waits`:
+    whether there are rows of a cluster whose id nobody knows yet.
     """
 
     plan: TransactionPlan
     ends: Mapping[str, Positions]
     read_at: Mapping[str, datetime]
+    caught_up_at: Mapping[str, datetime]
     ids: Mapping[str, str]
     waits: bool
 
@@ -114,14 +107,17 @@ class TransactionHistory(History[TransactionNews]):
 
     def due(self, context: Context, now: datetime) -> TransactionNews | None:
         """New rows of the log, and partitions in which a transaction is due to be long or stuck."""
-        ids, until = _silver(self._newest.read(context.spark, context.lake), context)
         since, end = new_versions(
-            context.spark, context.lake, TRANSACTION_LOG, _log(context).version
+            context.spark, context.lake, TRANSACTION_LOG, log_version(context, JOB).version
         )
-        versions = (since + 1, end) if end > since else None
-        plan = TransactionPlan(now, versions, ids, until, tuple(context.left_out))
-        if versions is None and not _due_keys(context, plan):
+        if end <= since:
             return None
+        ids = {
+            cluster: row["cluster_id"]
+            for (history, cluster), row in self._newest.read(context.spark, context.lake).items()
+            if history == SILVER and row["cluster_id"] is not None
+        }
+        plan = TransactionPlan(now, (since + 1, end), ids, tuple(context.left_out))
         news = _news(context, plan)
         news.is_due = bool(news.keys)
         return news
@@ -134,54 +130,41 @@ class TransactionHistory(History[TransactionNews]):
         self,
         context: Context,
         news: TransactionNews,
-        output: Output | None,
+        output: Output | None,  # noqa: ARG002 - how far the log was taken is noted either way
     ) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
-        for cluster in {*news.clusters} - news.ends.keys() if output is not None else ():
-            # Nothing was written, and some became stuck: who follows sees it by the round.
-            if (known := context.states.get((JOB, cluster))) is not None:
-                yield known | {"round": None}
         for cluster, ends in news.ends.items():
-            memory = context.memory(JOB, cluster, Memory) or Memory()
+            memory = context.memory(JOB, cluster, LogOffsets) or LogOffsets()
             positions = memory.positions | {str(of): position for of, position in ends.items()}
             yield state_of(
                 JOB,
                 cluster,
-                Memory(positions),
+                LogOffsets(positions, news.caught_up_at.get(cluster, memory.caught_up_at)),
                 cluster_id=news.ids[cluster],
                 last_seen_at=news.read_at[cluster],
                 positions={of: list(position) for of, position in positions.items()},
             )
         # Rows of a cluster whose id is not known yet are read again.
-        if news.plan.versions is not None and not news.waits:
-            log, held = _log(context), None
-            if news.plan.left_out:
-                # What others have had from there on is passed over by their positions.
-                held = log.version if log.held is None else log.held
-            yield state_of(JOB, _LOG, LogMemory(news.plan.versions[1], held))
+        if not news.waits:
+            yield read_to(context, JOB, news.plan.versions[1], news.plan.left_out)
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Read the log again from where somebody was left out."""
-        if (held := _log(context).held) is not None:
-            yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(held))}
+        return read_again(context, JOB)
 
 
 def _news(context: Context, plan: TransactionPlan, *, is_again: bool = False) -> TransactionNews:
     """The news of a plan."""
     found = TransactionNews(
-        plan=plan, ends={}, read_at={}, ids=dict(plan.ids), waits=False, rows=[]
+        plan=plan, ends={}, read_at={}, caught_up_at={}, ids=dict(plan.ids), waits=False, rows=[]
     )
-    keys = _due_keys(context, plan)
     planned = plan.at if is_again else None
-    log = (
-        context.lake.read(context.spark, TRANSACTION_LOG).limit(0)
-        if plan.versions is None
-        else appended(context.spark, context.lake, TRANSACTION_LOG, *plan.versions, planned=planned)
-    )
-    keys |= _add(context, log, found)
-    found.keys = keys
-    found.clusters = {key.rpartition("/")[0] for key in keys}
-    found.fold = partial(fold, ids=found.ids, until=plan.until, at=plan.at)
+    log = appended(context.spark, context.lake, TRANSACTION_LOG, *plan.versions, planned=planned)
+    keys = _add(context, log, found)
+    until = {alias: at - _WRITTEN_WITHIN for alias, at in found.caught_up_at.items()}
+    found.keys = keys | _due_keys(context, until)
+    found.clusters = {key.rpartition("/")[0] for key in found.keys}
+    found.fold = partial(fold, ids=found.ids, until=until, at=plan.at)
     found.says = f"transactions of {len(found.clusters)} cluster(s)"
     return found
 
@@ -199,17 +182,19 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
     taken = {
         cluster: _positions(context, cluster)
         for history, cluster in context.states
-        if history == JOB and cluster != _LOG
+        if history == JOB and cluster != LOG
     }
     rows = beyond(rows, taken).localCheckpoint()
     of_partition = rows.groupBy("cluster", "cluster_id", "log_partition").agg(
         F.max(F.struct("era", "goes_on_at")).alias("end"),
         F.max("read_at").alias("read_at"),
-        F.bool_or(F.col("record").isin(*_SAYS)).alias("says"),
+        F.max("caught_up_at").alias("caught_up_at"),
+        F.bool_or(F.col("record").isin(*_FOLDED)).alias("is_folded"),
     )
     keys: set[str] = set()
     ends: dict[str, Positions] = {}
     read_at: dict[str, datetime] = {}
+    caught_up_at: dict[str, datetime] = {}
     ids = dict(found.ids)
     for row in of_partition.toArrow().to_pylist():
         cluster, log_partition = row["cluster"], row["log_partition"]
@@ -220,37 +205,18 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
         position = row["end"]["era"], row["end"]["goes_on_at"]
         ends.setdefault(cluster, {})[log_partition] = position
         read_at[cluster] = max(row["read_at"], read_at.get(cluster, row["read_at"]))
-        if row["says"]:
+        if (at := row["caught_up_at"]) is not None:
+            caught_up_at[cluster] = max(at, caught_up_at.get(cluster, at))
+        if row["is_folded"]:
             keys.add(key_of(cluster, str(log_partition)))
-    found.ends, found.read_at, found.ids = ends, read_at, ids
-    said = rows.where(F.col("cluster_id").isNotNull() & F.col("record").isin(*_SAYS))
+    found.ends, found.read_at, found.caught_up_at, found.ids = ends, read_at, caught_up_at, ids
+    changes = rows.where(F.col("cluster_id").isNotNull() & F.col("record").isin(*_FOLDED))
     key = key_column(part_column("log_partition")).alias(KEY)
-    found.rows = [(TRANSACTION_LOG, said.select(key, *_COLUMNS, "era", "place"))]
+    found.rows = [(TRANSACTION_LOG, changes.select(key, *_COLUMNS, "era", "place"))]
     return keys
 
 
-def _silver(states: States, context: Context) -> tuple[dict[str, str], dict[str, datetime]]:
-    """The id of each cluster that silver knows, and up to when its log was surely read."""
-    ids, until = {}, {}
-    within = _read_within(context.config)
-    for (history, cluster), row in states.items():
-        if history == SILVER and row["cluster_id"] is not None and cluster not in context.left_out:
-            ids[cluster] = row["cluster_id"]
-            if row["done_at"] is not None:
-                until[cluster] = row["done_at"] - within
-    return ids, until
-
-
-def _read_within(config: Config) -> timedelta:
-    """For how long a record may not be in bronze yet, while the log is read."""
-    interval = 0
-    if config.transaction_log is not None:
-        options = parse_transaction_log(config.transaction_log_options({}), "stream")
-        interval = options.commit_interval_ms
-    return timedelta(milliseconds=interval) + _READ_AFTER
-
-
-def _due_keys(context: Context, plan: TransactionPlan) -> set[str]:
+def _due_keys(context: Context, until: Mapping[str, datetime]) -> set[str]:
     """The keys of partitions in which a transaction is due to be long or stuck."""
     rows = context.live.of([LOG_MEMORIES], range(PARTS))[LOG_MEMORIES]
     due = rows.filter(pc.is_valid(rows["due_at"]))
@@ -260,16 +226,11 @@ def _due_keys(context: Context, plan: TransactionPlan) -> set[str]:
         for cluster, log_partition, at in zip(
             *(due[name].to_pylist() for name in names), strict=True
         )
-        if cluster in plan.until and at < plan.until[cluster]
+        if cluster in until and at < until[cluster]
     }
-
-
-def _log(context: Context) -> LogMemory:
-    """How far the log was read in bronze; version -1 before any of it was."""
-    return context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
 
 
 def _positions(context: Context, cluster: str) -> Positions:
     """How far each partition of a cluster's log was taken."""
-    memory = context.memory(JOB, cluster, Memory) or Memory()
+    memory = context.memory(JOB, cluster, LogOffsets) or LogOffsets()
     return {int(each): position for each, position in memory.positions.items()}

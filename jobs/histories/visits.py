@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from jobs.rounds.history import KEY, key_column
 from jobs.rounds.live import part_column
 from jobs.rules.arrow import by_value, rows_of
-from jobs.rules.groups.fold_lag import SAID, ClusterKey
+from jobs.rules.groups.fold_lag import OFFSET_COLUMNS, ClusterKey
 from jobs.rules.groups.lag import Visit
 from jobs.rules.groups.state import to_micros
 
@@ -61,10 +61,10 @@ def visits_of(
             groups_pattern=header["groups_pattern"],
         )
         visits.setdefault((header["cluster"], header["cluster_id"]), []).append(visit)
-    said = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_told"))
-    key = key_column(part_column("_told.group_id")).alias(KEY)
-    said = said.select(key, "cluster_id", "poll_id", "_told.*")
-    return visits, said.select(KEY, "cluster_id", *SAID)
+    rows = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_of"))
+    key = key_column(part_column("_of.group_id")).alias(KEY)
+    offsets = rows.select(key, "cluster_id", "poll_id", "_of.*")
+    return visits, offsets.select(KEY, "cluster_id", *OFFSET_COLUMNS)
 
 
 def answers_of(
@@ -91,6 +91,6 @@ def answers_of(
         f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})"
         for stream, numbers in spans.items()
     )
-    told = polls.where(F.col("record") == record).where(within)
-    told = told.select("cluster", "poll_id", *columns)
-    return told.join(F.broadcast(visits), ["cluster", "poll_id"])
+    rows = polls.where(F.col("record") == record).where(within)
+    rows = rows.select("cluster", "poll_id", *columns)
+    return rows.join(F.broadcast(visits), ["cluster", "poll_id"])

@@ -4,6 +4,7 @@ name; `{schema.name}` in it is a table or another view.
 
 from pathlib import Path
 
+from metadata_source.kafka_constants import TRANSACTIONS_TOPIC
 from schemas.silver import (
     BROKER_SNAPSHOTS,
     INTERVAL_ENDS,
@@ -11,6 +12,7 @@ from schemas.silver import (
     TOPIC_SNAPSHOTS,
 )
 from schemas.table import PART, Table, View, meanings
+from schemas.transactions import TRANSACTIONS
 
 
 def _view(full_name: str, comment: str, meanings: tuple[tuple[str, str], ...] = ()) -> View:
@@ -19,7 +21,20 @@ def _view(full_name: str, comment: str, meanings: tuple[tuple[str, str], ...] = 
 
 
 def _sql(name: str) -> str:
-    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    return text.replace("termination(t.opened_by)", _termination("t.opened_by"))
+
+
+def _termination(transactional_id: str) -> str:
+    """The SQL expression for the command that aborts the open transaction of an id, by the
+    expression for the id; null of one that was cut, so that it is not known, and of one with a
+    quote, which would end the quotes around it.
+    """
+    tool = "kafka-transactions.sh --bootstrap-server HOST:PORT forceTerminateTransaction"
+    return (
+        f"CASE WHEN instr({transactional_id}, '…') = 0 AND instr({transactional_id}, chr(39)) = 0 "
+        f"THEN concat('{tool} --transactionalId ', chr(39), {transactional_id}, chr(39)) END"
+    )
 
 
 def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> View:
@@ -232,6 +247,36 @@ OF_GROUPS = (
     HELD_UP,
 )
 
+_OF_TRANSACTION = [f"t.{each.name}" for each in TRANSACTIONS.columns if each.name != PART]
+COORDINATED_TRANSACTIONS = View(
+    schema="gold",
+    name="coordinated_transactions",
+    comment=(
+        "Rows of gold.transactions with the coordinator of each, as polls know it, and the "
+        "command that ends one that is open."
+    ),
+    parts=(
+        f"""SELECT {", ".join(_OF_TRANSACTION)},
+  c.leader AS coordinator, {_termination("t.transactional_id")} AS command
+FROM {{gold.transactions}} t
+LEFT JOIN (
+  SELECT cluster_id, cluster, partition, leader_epoch, max(leader) AS leader
+  FROM {{silver.partition_snapshots}}
+  WHERE topic = '{TRANSACTIONS_TOPIC}' AND leader >= 0
+  GROUP BY cluster_id, cluster, partition, leader_epoch
+) c
+  ON c.cluster_id = t.cluster_id AND c.cluster = t.cluster AND c.partition = t.log_partition
+    AND c.leader_epoch = t.leader_epoch""",  # noqa: S608 - names of our own
+    ),
+    meanings=meanings("""
+        coordinator -- The broker that wrote its last record; null where polls did not see it lead
+            then.
+        command -- The command that aborts the transaction and fences its producer, while it is
+            open, for an administrator who has asked the producer's owner (a command of newer
+            versions of Kafka's tools; 4.4.0 has it). Null of an id that has a quote, or was cut.
+    """),
+)
+
 CONTROLLERS = _view(
     "gold.controllers",
     "Active controllers over time: a row for each term, from its election to the next one. By the "
@@ -354,6 +399,7 @@ INCIDENT_TIMELINE = View(
 VIEWS = (
     *OF_SILVER,
     *OF_GROUPS,
+    COORDINATED_TRANSACTIONS,
     *(REBALANCE_RACKS, CONTROLLERS, VOTER_CHANGES, RESTARTS, BAD_SPANS, AVAILABILITY),
     INCIDENT_TIMELINE,
 )

@@ -10,11 +10,8 @@ SELECT l.cluster_id, l.cluster, l.group_id, l.first_poll, l.valid_from, l.valid_
     WHEN t.is_hanging THEN
       concat('kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic ', l.held.topic, ' --partition ',
         CAST(l.held.partition AS STRING), ' --start-offset ', CAST(t.start_offset AS STRING))
-    -- An id that was cut is not known, and one with a quote would end the quotes around it.
     -- It says nothing of one that is decided: that ends once its partitions have leaders again.
-    WHEN t.state = 'Ongoing' AND instr(t.opened_by, '…') = 0 AND instr(t.opened_by, chr(39)) = 0 THEN
-      concat('kafka-transactions.sh --bootstrap-server HOST:PORT forceTerminateTransaction --transactionalId ', chr(39),
-        t.opened_by, chr(39))
+    WHEN t.state = 'Ongoing' THEN termination(t.opened_by)
   END AS command
 FROM (
   SELECT cluster_id, cluster, group_id, first_poll, valid_from, valid_to, explode(held_up) AS held

@@ -28,7 +28,7 @@ from local_cluster.member import java_machine
 from metadata_source.columns.transaction_log import SCHEMA
 from metadata_source.kafka_constants import TRANSACTIONS_TOPIC as TOPIC
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.positions import advance, found
+from metadata_source.logs.topic.positions import found
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.logs.transaction.log import TransactionLog
 from metadata_source.options import parse_transaction_log
@@ -140,7 +140,7 @@ class Log:
         with closing(LogWatcher(self._cluster, TOPIC, 10_000)) as watcher:
             seen = watcher.ask_extent(self._position)
         start = self._position or found(seen, seen.begins)
-        self._position = advance(start, seen)
+        self._position = self._log.advance(start, seen)
         between = list(spans({"default": start}, {"default": self._position}))
         if not between:
             return []

@@ -273,12 +273,31 @@ def batches(log: list[Written]) -> list[tuple[int, bytes]]:
     ]
 
 
-def rows_of(log: list[Written], start: int, end: int, an_answer: int = 1_000) -> list[Row]:
+def compacted(log: list[Written], dirty_from: int, until: int) -> list[Written]:
+    """The log after the cleaner went up to an offset: of each key the last record there is left. A
+    tombstone stays for a while (delete.retention.ms). What is before `dirty_from` was read already.
+    """
+    last = {each.key: each.offset for each in log if each.offset < until}
+    return [
+        each
+        for each in log
+        if not dirty_from <= each.offset < until or last[each.key] == each.offset
+    ]
+
+
+def rows_of(
+    log: list[Written],
+    start: int,
+    end: int,
+    an_answer: int = 1_000,
+    *,
+    follows_end: bool = True,
+) -> list[Row]:
     """What is read of a span: rows of transactions, and what became of its offsets."""
     leader = Leader({3: batches(log)}, an_answer, {3: end})
-    span = Span("c", "id", None, 3, start, end)
+    span = Span("c", "id", None, 3, start, end, follows_end=follows_end)
     found: list[Row] = []
-    for records, rows, went in Reading(leader, [span], "topic", Transactions()).steps(5.0):
+    for records, rows, went in Reading(leader, [span], "topic", Transactions([span])).steps(5.0):
         rows.validate(full=True)
         found += rows.to_pylist()
         for each in records:

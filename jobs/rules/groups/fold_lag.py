@@ -18,7 +18,7 @@ from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS
 from schemas.internal import LAG_STATES
 from schemas.table import Table
 
-SAID = (
+OFFSET_COLUMNS = (
     "poll_id", "group_id", "is_simple", "topic", "partition", "committed_offset", "log_end",
     "error", "commit_read_before", "last_stable",
 )  # fmt: skip
@@ -82,7 +82,7 @@ def told_of(said: pa.Table | None) -> dict[str, dict[str, GroupAnswer]]:
     read = said.schema.get_field_index("commit_read_before")
     said = said.set_column(read, "commit_read_before", said["commit_read_before"].cast(pa.int64()))
     commits: dict[tuple[str, str], list[Commit]] = {}
-    columns = (said[name].to_pylist() for name in SAID)
+    columns = (said[name].to_pylist() for name in OFFSET_COLUMNS)
     for poll, group_id, is_simple, topic, partition, offset, end, error, read_at, stable in zip(
         *columns, strict=True
     ):

@@ -2,8 +2,10 @@
 transactions, and counts by pattern and hour.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,8 +14,9 @@ from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.memory import dumps, loads
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import partition as rules
-from jobs.rules.transactions.partition import Memory
-from jobs.rules.transactions.rows import counted, rows_of
+from jobs.rules.transactions.partition import Gap, OpenTransactions, Read, ReadTo
+from jobs.rules.transactions.rows import Counts, HourCounts, rows_of
+from jobs.rules.transactions.transaction import Entry
 from schemas.transactions import (
     LOG_MEMORIES,
     TRANSACTION_COUNTS,
@@ -57,9 +60,9 @@ def fold(
         if log_partition not in rows and not is_due:
             continue
         text = None if kept is None else kept["memory"]
-        memory = Memory() if text is None else loads(Memory, text)
+        memory = OpenTransactions() if text is None else loads(OpenTransactions, text)
         new = rows.get(log_partition, [])
-        memory, closed = rules.fold(memory, _items(new), until.get(alias), at)
+        memory, closed = rules.fold(memory, _read(new), until.get(alias), at)
         found = rows_of(cluster, log_partition, memory, closed)
         was = {row["id"]: row for row in before.get(log_partition, ())}
         made[TRANSACTIONS.full_name] += [
@@ -72,9 +75,9 @@ def fold(
         made[TRANSACTION_COUNTS.full_name] += _counts(
             cluster, log_partition, new, counts.get(log_partition, ()), at
         )
-        if (told := dumps(memory)) != text:
+        if (now := dumps(memory)) != text:
             made[LOG_MEMORIES.full_name].append(
-                {**cluster, "log_partition": log_partition, "memory": told}
+                {**cluster, "log_partition": log_partition, "memory": now}
                 | {"due_at": rules.due_at(memory), "not_followed": memory.not_followed}
             )
     return made
@@ -88,11 +91,18 @@ def _of(cluster: OfCluster, live: Mapping[str, pa.Table], table: Any) -> list[Ro
     return [row for row in rows_in(live, table) if row["cluster_id"] == cluster["cluster_id"]]
 
 
-def _items(rows: Sequence[Row]) -> list[Row]:
-    spans = [row for row in rows if row["record"] == "transactions"]
-    gaps = [row for row in rows if row["record"] in _GAPS]
-    entries = [{**each, "era": row["era"]} for row in spans for each in row["states"] or ()]
-    return rules.in_order(entries, gaps, spans)
+def _read(rows: Iterable[Row]) -> list[Read]:
+    """Rows of a partition, in the order of its records."""
+    found: list[tuple[tuple[int, int, int], Read]] = []
+    for row in rows:
+        era = row["era"]
+        if row["record"] in _GAPS:
+            found.append(((era, row["place"], 0), Gap()))
+            continue
+        found += [((era, each["offset"], 1), Entry.of(each)) for each in row["states"] or ()]
+        if row["to_timestamp"] is not None:
+            found.append(((era, row["next_offset"] - 1, 2), ReadTo(row["to_timestamp"])))
+    return [each for _, each in sorted(found, key=itemgetter(0))]
 
 
 def _differs(was: Row, row: Mapping[str, Any]) -> bool:
@@ -113,29 +123,32 @@ def _counts(
     at: datetime,
 ) -> list[Row]:
     """The counts of a partition that changed, or are final."""
-    now = {(row["pattern"], row["hour"]): row for row in live}
-    changed: dict[tuple[str, datetime], Row] = {}
+    now = {(row["pattern"], row["hour"]): HourCounts.of(row) for row in live}
+    changed: dict[tuple[str, datetime], HourCounts] = {}
     rows = [row for row in news if row["record"] == "transactions" and row["chunk"] == 0]
     for row in sorted(rows, key=lambda row: (row["read_at"], row["offset"])):
         hour = (row["from_timestamp"] or row["read_at"]).replace(minute=0, second=0, microsecond=0)
-        place = row["pattern"] or OTHERS, hour
-        known = changed.get(place) or now.get(place)
-        since = row["read_at"] if known is None else known["counted_since"]
-        changed[place] = {
-            **cluster,
-            "log_partition": log_partition,
-            "pattern": place[0],
-            "hour": hour,
-            **counted(known, row),
-            "counted_since": since,
-            "read_at": row["read_at"],
-        }
+        place, read_at = (row["pattern"] or OTHERS, hour), row["read_at"]
+        known = changed.get(place) or now.get(place) or HourCounts(Counts(), read_at, read_at)
+        changed[place] = HourCounts(known.counts.plus(row), known.counted_since, read_at)
     newest = max((row["read_at"] for row in news), default=None)
     if newest is None:
         return []
-    found = []
-    for place, row in (now | changed).items():
+    found: list[Row] = []
+    for place, each in (now | changed).items():
         is_live = place[1] + _HOUR + COUNTED_FOR > newest
         if place in changed or not is_live:
-            found.append({**row, "is_live": is_live, "updated_at": at})
+            found.append(
+                {
+                    **cluster,
+                    "log_partition": log_partition,
+                    "pattern": place[0],
+                    "hour": place[1],
+                    **asdict(each.counts),
+                    "counted_since": each.counted_since,
+                    "read_at": each.read_at,
+                    "is_live": is_live,
+                    "updated_at": at,
+                }
+            )
     return found

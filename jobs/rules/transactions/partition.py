@@ -2,15 +2,13 @@
 round, and those that end. All records of a transactional id are in one partition.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from jobs.rules.transactions import transaction as rules
-from jobs.rules.transactions.transaction import Transaction
-
-Row = dict[str, Any]
+from jobs.rules.transactions.transaction import Entry, Transaction
 
 ENDED, NOT_SEEN, FORGOTTEN, LOST = "ended", "not_seen", "forgotten", "records_lost"
 
@@ -19,7 +17,23 @@ MOST_OPEN: Final = 2_000
 
 
 @dataclass(frozen=True)
-class Memory:
+class Gap:
+    """Records were lost, or cut off."""
+
+
+@dataclass(frozen=True)
+class ReadTo:
+    """The records up to here have no newer timestamp than `log_at`."""
+
+    log_at: datetime
+
+
+Read = Entry | Gap | ReadTo
+"""Of a log partition, in the order of its records."""
+
+
+@dataclass(frozen=True)
+class OpenTransactions:
     """What is kept of a log partition. `open`: transactions by id that are open, or whose abort the
     id's next record may explain. `log_at`: the newest timestamp of the records that were read.
     `seen_at`: up to when the log is known to say nothing else. `not_followed`: open transactions
@@ -33,7 +47,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedTransaction:
     """A transaction of which nothing more will be said. `ended_before`: its markers were written,
     or its end would be known, by then; None: not known. `seen`: the observation that it is judged
     by.
@@ -51,41 +65,40 @@ class _Open:
     seen: datetime | None
     """An observation of a round before: up to then what is open is known to have been."""
     log_at: datetime | None
-    closed: list[Closed] = field(default_factory=list)
+    closed: list[ClosedTransaction] = field(default_factory=list)
 
     def close(self, of: Transaction, reason: str, ended_before: datetime | None = None) -> None:
         self.open.pop(of.transactional_id, None)
         if of.is_over:
             reason = FORGOTTEN if of.state == rules.DEAD else ENDED
-            ended_before = of.completed_at
-        self.closed.append(Closed(of, reason, ended_before, self.seen))
+            ended_before = of.completed_at or of.followed_at
+        self.closed.append(ClosedTransaction(of, reason, ended_before, self.seen))
 
 
 def fold(
-    memory: Memory, news: Sequence[Row], until: datetime | None, at: datetime
-) -> tuple[Memory, list[Closed]]:
+    memory: OpenTransactions, news: Sequence[Read], until: datetime | None, at: datetime
+) -> tuple[OpenTransactions, list[ClosedTransaction]]:
     """The memory after rows of a partition, in order, and the transactions that closed.
 
-    `news`: entries of bronze.transaction_states; rows with `record` lost or truncated; rows with
-    `log_at` alone: the records up to there have no newer timestamp. `until`: up to when the log is
-    known to say nothing else. `at`: of the round. The clock of a broker that is ahead of it does
-    not count: else all that begins later would seem to last.
+    `until`: up to when the log is known to say nothing else. `at`: of the round. The clock of a
+    broker that is ahead of it does not count: else all that begins later would seem to last.
     """
     now = _Open(dict(memory.open), memory.seen_at, memory.log_at)
-    for row in news:
-        if row.get("record") in {"lost", "truncated"}:
-            for each in tuple(now.open.values()):
-                now.close(each, LOST)
-        elif "transactional_id" in row:
-            _take(now, row)
-        else:
-            _pass(now, min(row["log_at"], at))
-    _pass(now, now.log_at)
+    for each in news:
+        match each:
+            case Entry():
+                _take(now, each)
+            case Gap():
+                for of in tuple(now.open.values()):
+                    now.close(of, LOST)
+            case ReadTo(log_at):
+                _pass(now, min(log_at, at))
+    _settle(now, max((at for at in (now.log_at, until) if at is not None), default=None))
     kept = sorted(now.open.values(), key=lambda of: (of.started_at, of.first_offset))
     left_out = len(kept[MOST_OPEN:])
     times = [at for at in (now.log_at, until, memory.seen_at) if at is not None]
     return (
-        Memory(
+        OpenTransactions(
             {of.transactional_id: of for of in kept[:MOST_OPEN]},
             now.log_at,
             max(times, default=None),
@@ -95,55 +108,46 @@ def fold(
     )
 
 
-def _take(now: _Open, entry: Row) -> None:
+def _take(now: _Open, entry: Entry) -> None:
     """Note an entry."""
-    known = now.open.get(entry["transactional_id"])
+    known = now.open.get(entry.transactional_id)
     more = rules.of_entry(entry)
     if more is None:
         if known is not None:
             if rules.is_pending(known) and rules.is_begin_of_next(known, entry):
-                known = replace(known, initialized_at=entry["updated_at"])
-            now.close(known, NOT_SEEN, entry["from_timestamp"])
+                known = replace(known, initialized_at=entry.updated_at)
+            if entry.state == rules.DEAD and not known.is_over:
+                known = rules.forgotten(known, entry)
+            now.close(known, NOT_SEEN, entry.from_timestamp)
         return
     if known is not None and known.started_at == more.started_at and not known.is_over:
         more = rules.continued(known, more)
     else:
         if known is not None:
-            now.close(known, NOT_SEEN, entry["from_timestamp"])
+            now.close(known, NOT_SEEN, entry.from_timestamp)
         more = rules.of_nothing(more)
     if more.is_over and not rules.is_pending(more):
         now.close(more, ENDED)
-    elif more.initialized_at is not None:
-        now.close(more, NOT_SEEN, more.initialized_at)
+    elif (following := more.initialized_at or more.followed_at) is not None:
+        now.close(more, NOT_SEEN, following)
     else:
         now.open[more.transactional_id] = more
 
 
-def _pass(now: _Open, at: datetime | None) -> None:
-    """Note that the log says nothing else up to a time: close aborts that nothing explains now."""
-    if at is None:
-        return
+def _pass(now: _Open, at: datetime) -> None:
+    """Note that no record up to here is newer than a time."""
     now.log_at = max(at, now.log_at or at)
+    _settle(now, now.log_at)
+
+
+def _settle(now: _Open, at: datetime | None) -> None:
+    """Close aborts that nothing explains, as the log says nothing else up to a time."""
     for each in tuple(now.open.values()):
-        if rules.is_explained_by_nothing(each, now.log_at):
+        if at is not None and rules.is_explained_by_nothing(each, at):
             now.close(each, ENDED)
 
 
-def due_at(memory: Memory) -> datetime | None:
+def due_at(memory: OpenTransactions) -> datetime | None:
     """The next observation by which an open transaction says something new; None: none."""
     times = (rules.due_at(of, memory.seen_at) for of in memory.open.values())
     return min((at for at in times if at is not None), default=None)
-
-
-def in_order(
-    entries: Iterable[Row], gaps: Iterable[Row], spans: Iterable[Mapping[str, Any]]
-) -> list[Row]:
-    """The rows of a partition as `fold` takes them. `spans`: rows of record transactions."""
-    ordered = [((row["era"], row["offset"], 1), row) for row in entries]
-    ordered += [((row["era"], row["place"], 0), row) for row in gaps]
-    ordered += [
-        ((row["era"], row["next_offset"] - 1, 2), {"log_at": row["to_timestamp"]})
-        for row in spans
-        if row["to_timestamp"] is not None
-    ]
-    return [row for _, row in sorted(ordered, key=lambda each: each[0])]

@@ -1,13 +1,14 @@
 """Rows of tables of transactions: without `updated_at`, and what Delta computes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 from jobs.rules.ids import row_id
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import transaction as rules
-from jobs.rules.transactions.partition import LOST, Closed, Memory
+from jobs.rules.transactions.partition import LOST, ClosedTransaction, OpenTransactions
 from jobs.rules.transactions.transaction import Transaction
 from metadata_source.transactional_ids import pattern_of
 
@@ -84,10 +85,13 @@ class TransactionCounts(OfCluster):
 
 
 def rows_of(
-    cluster: OfCluster, log_partition: int, memory: Memory, closed: list[Closed]
+    cluster: OfCluster,
+    log_partition: int,
+    memory: OpenTransactions,
+    closed: list[ClosedTransaction],
 ) -> dict[str, TransactionRow]:
     """The rows of a partition's transactions that are worth one, by id."""
-    open_ = (Closed(of, "", None, memory.seen_at) for of in memory.open.values())
+    open_ = (ClosedTransaction(of, "", None, memory.seen_at) for of in memory.open.values())
     found = {}
     for each in (*closed, *open_):
         if rules.is_worth(each.transaction, each.seen):
@@ -96,7 +100,7 @@ def rows_of(
     return found
 
 
-def _row(cluster: OfCluster, log_partition: int, closed: Closed) -> TransactionRow:
+def _row(cluster: OfCluster, log_partition: int, closed: ClosedTransaction) -> TransactionRow:
     of, is_live = closed.transaction, not closed.reason
     abort, is_pending = rules.abort_of(of), is_live and rules.is_pending(of)
     since = rules.stuck_since(of, closed.seen)
@@ -116,7 +120,7 @@ def _row(cluster: OfCluster, log_partition: int, closed: Closed) -> TransactionR
         "last_record_at": of.updated_at,
         "prepared_after": of.prepared_at or (None if is_live else of.ongoing_at or of.started_at),
         "prepared_before": of.prepared_at or of.completed_at or closed.ended_before,
-        "ended_after": None if is_live else of.completed_at or of.updated_at,
+        "ended_after": of.completed_at or (None if is_live else of.updated_at),
         "ended_before": of.completed_at or closed.ended_before,
         "outcome": _OUTCOMES.get(of.state),
         "aborted_by": None if is_pending else abort.by,
@@ -169,17 +173,50 @@ _ENDS = ("committed", "aborted_by_client", "aborted_by_coordinator", "aborted_by
 _MOST = ("longest_ms", "longest_completing_ms", "most_partitions")
 
 
-def counted(known: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts of a pattern and hour with those of a row of bronze.transaction_log."""
-    found: dict[str, Any] = (
-        dict(known) if known is not None else dict.fromkeys((*_SUMS, "ids_max", "ids_min"), 0)
-    )
-    for name in _SUMS:
-        found[name] += row[name] or 0
-    for name in _MOST:
-        values = [each for each in (found.get(name), row[name]) if each is not None]
-        found[name] = max(values, default=None)
-    ids = row["ids"] or 0
-    found["ids_min"], found["ids_max"] = max(found["ids_min"], ids), found["ids_max"] + ids
-    found["completed"] = sum(found[name] for name in _ENDS)
-    return found
+@dataclass(frozen=True)
+class Counts:
+    """Counts of a pattern and hour, of a partition of the log: internal.transaction_counts."""
+
+    ids_min: int = 0
+    ids_max: int = 0
+    begun: int = 0
+    committed: int = 0
+    aborted_by_client: int = 0
+    aborted_by_coordinator: int = 0
+    aborted_by_unknown: int = 0
+    timed_out: int = 0
+    epochs_raised: int = 0
+    producer_ids_given: int = 0
+    removed: int = 0
+    completed: int = 0
+    total_ms: int = 0
+    longest_ms: int | None = None
+    longest_completing_ms: int | None = None
+    most_partitions: int | None = None
+
+    def plus(self, row: Mapping[str, Any]) -> Self:
+        """These counts with those of a row of bronze.transaction_log."""
+        sums = {name: getattr(self, name) + (row[name] or 0) for name in _SUMS}
+        known = {name: (getattr(self, name), row[name]) for name in _MOST}
+        most: dict[str, Any] = {
+            name: max((each for each in both if each is not None), default=None)
+            for name, both in known.items()
+        }
+        ids = row["ids"] or 0
+        sums |= {"ids_min": max(self.ids_min, ids), "ids_max": self.ids_max + ids}
+        return replace(self, **sums, **most, completed=sum(sums[name] for name in _ENDS))
+
+
+@dataclass(frozen=True)
+class HourCounts:
+    """Counts, and when the first and the last batch was planned that they count."""
+
+    counts: Counts
+    counted_since: datetime
+    read_at: datetime
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Those of a row of internal.transaction_counts."""
+        counts = Counts(**{each.name: row[each.name] for each in fields(Counts)})
+        return cls(counts, row["counted_since"], row["read_at"])

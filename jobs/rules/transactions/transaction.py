@@ -4,9 +4,10 @@ aborted and why, whether it is worth a row, and whether it is stuck.
 Times are those that records have, by the coordinator's clock.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from metadata_source.long_transactions import (
     COMPLETES_WITHIN,
@@ -14,8 +15,6 @@ from metadata_source.long_transactions import (
     NO_TIMEOUT,
     WITH_EPOCH_BUMP,
 )
-
-Row = dict[str, Any]
 
 ONGOING: Final = "Ongoing"
 PREPARED: Final = ("PrepareCommit", "PrepareAbort")
@@ -37,38 +36,67 @@ FENCED_WITHIN: Final = timedelta(seconds=5)
 """A producer that begins so soon after an abort has most likely caused it."""
 
 
-@dataclass(frozen=True)
-class Transaction:
-    """A transaction of an id: entries of bronze.transaction_states, joined. Columns as there.
-
-    `first_offset`, `first_leader_epoch`: of the first of its records that was read. `was_open`:
-    records before that were not. `ongoing_at`: when its last record in state Ongoing was made, as
-    far as entries tell. `partitions`: by topic.
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What records of a transaction say. Columns as in bronze.transaction_states; `partitions`: by
+    topic.
     """
 
     transactional_id: str
     state: str
-    first_offset: int
     offset: int
-    updated_at: datetime
-    started_at: datetime
-    first_leader_epoch: int | None = None
     leader_epoch: int | None = None
-    was_open: bool = False
     producer_id: int | None = None
     producer_epoch: int | None = None
-    client_version: int | None = None
     ongoing_epoch: int | None = None
-    ongoing_version: int | None = None
-    ongoing_producer_id: int | None = None
-    ongoing_at: datetime | None = None
     timeout_ms: int | None = None
     prepared_at: datetime | None = None
     completed_at: datetime | None = None
     initialized_at: datetime | None = None
+    followed_at: datetime | None = None
     aborted_by: str | None = None
     partition_count: int | None = None
     partitions: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Recorded):
+    """An entry of bronze.transaction_states: records of one stretch."""
+
+    from_offset: int
+    from_timestamp: datetime | None = None
+    from_leader_epoch: int | None = None
+    was_open: bool | None = None
+    client_transaction_version: int | None = None
+    ongoing_client_version: int | None = None
+    started_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The entry that `states` of bronze.transaction_log has as a row."""
+        topics = {each["topic"]: each["partitions"] for each in row["partitions"] or ()}
+        return cls(**{each.name: row[each.name] for each in fields(cls)} | {"partitions": topics})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction(Recorded):
+    """A transaction of an id: entries of bronze.transaction_states, joined.
+
+    `first_offset`, `first_leader_epoch`: of the first of its records that was read. `was_open`:
+    records before that were not. `ongoing_at`: when its last record in state Ongoing was made, as
+    far as entries tell.
+    """
+
+    first_offset: int
+    updated_at: datetime
+    started_at: datetime
+    first_leader_epoch: int | None = None
+    was_open: bool = False
+    client_version: int | None = None
+    ongoing_version: int | None = None
+    ongoing_producer_id: int | None = None
+    ongoing_at: datetime | None = None
 
     @property
     def is_over(self) -> bool:
@@ -102,35 +130,22 @@ class Transaction:
         return None if self.timeout is None else self.started_at + self.timeout + CHECKED_EVERY
 
 
-def of_entry(entry: Row) -> Transaction | None:
+def of_entry(entry: Entry) -> Transaction | None:
     """An entry as a transaction; None of one that says of no transaction when it began."""
-    if entry["started_at"] is None or entry["updated_at"] is None or entry["state"] == EMPTY:
+    if entry.started_at is None or entry.updated_at is None or entry.state == EMPTY:
         return None
-    is_ongoing = entry["state"] == ONGOING
+    is_ongoing = entry.state == ONGOING
     return Transaction(
-        transactional_id=entry["transactional_id"],
-        state=entry["state"],
-        first_offset=entry["from_offset"],
-        offset=entry["offset"],
-        updated_at=entry["updated_at"],
-        started_at=entry["started_at"],
-        first_leader_epoch=entry["from_leader_epoch"],
-        leader_epoch=entry["leader_epoch"],
-        was_open=bool(entry["was_open"]),
-        producer_id=entry["producer_id"],
-        producer_epoch=entry["producer_epoch"],
-        client_version=entry["client_transaction_version"],
-        ongoing_epoch=entry["ongoing_epoch"],
-        ongoing_version=entry["ongoing_client_version"],
-        ongoing_producer_id=None if entry["ongoing_epoch"] is None else entry["producer_id"],
-        ongoing_at=entry["updated_at"] if is_ongoing else None,
-        timeout_ms=entry["timeout_ms"],
-        prepared_at=entry["prepared_at"],
-        completed_at=entry["completed_at"],
-        initialized_at=entry["initialized_at"],
-        aborted_by=entry["aborted_by"],
-        partition_count=entry["partition_count"],
-        partitions={each["topic"]: each["partitions"] for each in entry["partitions"] or ()},
+        **{each.name: getattr(entry, each.name) for each in fields(Recorded)},
+        first_offset=entry.from_offset,
+        updated_at=entry.updated_at,
+        started_at=entry.started_at,
+        first_leader_epoch=entry.from_leader_epoch,
+        was_open=bool(entry.was_open),
+        client_version=entry.client_transaction_version,
+        ongoing_version=entry.ongoing_client_version,
+        ongoing_producer_id=None if entry.ongoing_epoch is None else entry.producer_id,
+        ongoing_at=entry.updated_at if is_ongoing else None,
     )
 
 
@@ -153,6 +168,17 @@ def continued(known: Transaction, more: Transaction) -> Transaction:
     )
 
 
+def forgotten(of: Transaction, entry: Entry) -> Transaction:
+    """A transaction whose id the coordinator removed, by the entry of that tombstone."""
+    return replace(
+        of,
+        state=DEAD,
+        offset=entry.offset,
+        leader_epoch=entry.leader_epoch,
+        followed_at=entry.followed_at,
+    )
+
+
 def _of_ongoing(of: Transaction) -> dict[str, Any]:
     names = ("ongoing_epoch", "ongoing_version", "ongoing_producer_id")
     return {name: getattr(of, name) for name in names}
@@ -171,21 +197,16 @@ def of_nothing(of: Transaction) -> Transaction:
     return replace(of, was_open=False, aborted_by=CLIENT) if is_of_nothing else of
 
 
-def is_begin_of_next(known: Transaction, entry: Row) -> bool:
+def is_begin_of_next(known: Transaction, entry: Entry) -> bool:
     """Whether an InitProducerId comes so soon after an abort that its producer most likely caused
     it: of the producer id's next epoch, if the id is the same.
     """
-    if known.prepared_at is None or entry["updated_at"] is None:
+    if known.prepared_at is None or entry.updated_at is None:
         return False
-    if entry["producer_id"] == known.producer_id and None not in {
-        entry["producer_epoch"],
-        known.producer_epoch,
-    }:
-        raised = entry["producer_epoch"] - known.producer_epoch
-        if raised not in {0, 1}:
-            return False
-    delay: timedelta = entry["updated_at"] - known.prepared_at
-    return delay <= FENCED_WITHIN
+    before, now = known.producer_epoch, entry.producer_epoch
+    is_other_id = entry.producer_id != known.producer_id
+    is_next = is_other_id or before is None or now is None or now - before in {0, 1}
+    return is_next and entry.updated_at - known.prepared_at <= FENCED_WITHIN
 
 
 @dataclass(frozen=True)
@@ -246,9 +267,10 @@ def is_pending(of: Transaction) -> bool:
     )
 
 
-def is_explained_by_nothing(of: Transaction, log_at: datetime) -> bool:
-    """Whether a pending abort stays as it is known: the log went past the time that counts."""
-    return is_pending(of) and of.prepared_at is not None and log_at > of.prepared_at + FENCED_WITHIN
+def is_explained_by_nothing(of: Transaction, read_to: datetime) -> bool:
+    """Whether a pending abort stays as it is known: the log was read past the time that counts."""
+    settled_at = due_at(of, None) if is_pending(of) else None
+    return settled_at is not None and read_to > settled_at
 
 
 def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
@@ -256,10 +278,11 @@ def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
     while it is open.
     """
     found = {}
-    until = of.prepared_at if of.state != ONGOING else seen
+    # Of one that is forgotten, how far it had come was seen before.
+    until = seen if of.state in (ONGOING, DEAD) else of.prepared_at
     if of.overdue_at is not None and until is not None and until > of.overdue_at:
         found[OVERDUE] = of.overdue_at
-    until = of.completed_at if of.is_over else seen
+    until = of.completed_at if of.state in COMPLETED else seen
     if of.prepared_at is not None and until is not None:
         due = of.prepared_at + COMPLETES_WITHIN
         if until > due:
@@ -279,7 +302,8 @@ def is_worth(of: Transaction, seen: datetime | None) -> bool:
     """Whether it has a row, as of an observation: it was open for long, is or was stuck, or its
     coordinator aborted it.
     """
-    until = of.completed_at if of.is_over else max(seen or of.updated_at, of.updated_at)
+    is_complete = of.state in COMPLETED
+    until = of.completed_at if is_complete else max(seen or of.updated_at, of.updated_at)
     is_long = until is not None and until > of.long_at
     return is_long or abort_of(of).by == COORDINATOR or bool(stuck_since(of, seen))
 
@@ -287,7 +311,7 @@ def is_worth(of: Transaction, seen: datetime | None) -> bool:
 def due_at(of: Transaction, seen: datetime | None) -> datetime | None:
     """The next observation by which it says something new though nothing is written; None: none."""
     if of.is_over:
-        return None
+        return of.prepared_at + FENCED_WITHIN if is_pending(of) and of.prepared_at else None
     times = (
         of.long_at,
         of.overdue_at if of.state == ONGOING else None,

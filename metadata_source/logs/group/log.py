@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +21,10 @@ from metadata_source.protocol.offset_commits import are_commits
 from metadata_source.pseudonyms import Pseudonyms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from metadata_source.options import Cluster, GroupLogOptions, Mode
+    from metadata_source.logs.topic.positions import Span
+    from metadata_source.options import Cluster, GroupLogOptions
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,9 @@ class GroupLog(TopicLog):
     schema = SCHEMA
     aggregated = "commits"
     made_for = "group"
+    parse = staticmethod(parse_group_log)
 
     options: GroupLogOptions
-
-    @classmethod
-    def of(cls, source: Any, mode: Mode) -> Self:
-        """Return the log of a source; a batch has no limit."""
-        options = parse_group_log(source.options, mode)
-        return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
         """Return what decodes keys and values of a cluster's records, with pseudonyms or not."""
@@ -62,6 +58,6 @@ class GroupLog(TopicLog):
         is_commit = pa.array(are_commits(records["key"]))
         return not pc.all(pc.or_(records["is_control"], is_commit)).as_py()
 
-    def aggregates(self) -> Commits:
+    def aggregates(self, spans: Sequence[Span]) -> Commits:  # noqa: ARG002 - alike in all
         """Return what takes the offset commits."""
         return Commits(self.options.groups_pattern)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +20,10 @@ from metadata_source.protocol.vectors import times_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.reader import Aggregates
-    from metadata_source.options import Cluster
+    from metadata_source.options import Cluster, Mode
 
 _ABSENT: Final = "is not there: nothing is read of it until it is (Kafka makes it for the first {})"
 
@@ -42,15 +42,24 @@ class TopicLog(LogFormat):
     made_for: ClassVar[str]
     """Whose first one Kafka makes the topic for."""
 
+    parse: ClassVar[staticmethod[[Mapping[str, str], Mode], Any]]
+    """Checks and types the options of its source. Raises OptionsError."""
+
     topic: str
     limit: int | None = None
+
+    @classmethod
+    def of(cls, source: Any, mode: Mode) -> Self:
+        """Return the log of a source; a batch has no limit."""
+        options = cls.parse(source.options, mode)
+        return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
         """Return what decodes keys and values of records, one row each."""
         raise NotImplementedError
 
-    def aggregates(self) -> Aggregates:
-        """Return what takes the records that have no row each."""
+    def aggregates(self, spans: Sequence[Span]) -> Aggregates:
+        """Return what takes the records of spans that have no row each."""
         raise NotImplementedError
 
     def has_news(self, records: pa.RecordBatch) -> bool:
@@ -87,8 +96,13 @@ class TopicLog(LogFormat):
             self.decoder(cluster),
             same_of(spans[0].cluster, spans[0].cluster_id, read_at),
         )
+        silent = [span for span in spans if span.start == span.end]
+        yield from self.fates([_silent(span) for span in silent], read_at)
+        spans = [span for span in spans if span not in silent]
+        if not spans:
+            return
         with closing(LogWatcher(cluster, self.topic, self.options.request_timeout_ms)) as watcher:
-            reading = Reading(watcher, spans, self.topic, self.aggregates())
+            reading = Reading(watcher, spans, self.topic, self.aggregates(spans))
             for records, aggregated, ended in reading.steps(self.options.request_timeout_ms / 1000):
                 if records:
                     yield from self._in_columns(
@@ -101,7 +115,8 @@ class TopicLog(LogFormat):
         self, span: Span, went: Literal["lost", "truncated"], read_at: datetime
     ) -> Iterator[pa.RecordBatch]:
         """Yield the row that says why nothing of a span was read."""
-        yield from self.fates([Went(span, went, span.start, span.end)], read_at)
+        if went == "truncated" or span.end > span.start:
+            yield from self.fates([Went(span, went, span.start, span.end)], read_at)
 
     def fates(self, went: Sequence[Went], read_at: datetime) -> Iterator[pa.RecordBatch]:
         """Yield the rows that say what became of offsets."""
@@ -110,6 +125,7 @@ class TopicLog(LogFormat):
                 [
                     same_of(each.span.cluster, each.span.cluster_id, read_at)
                     | {"log_partition": each.span.partition, self.aggregated: each.aggregated}
+                    | {"caught_up_at": _caught_up_at(each)}
                     | each._asdict()
                     for each in went
                 ],
@@ -120,6 +136,16 @@ class TopicLog(LogFormat):
         columns = dict(zip(found.column_names, found.combine_chunks(), strict=True))
         arrays = columns_of(self.schema, columns, len(found), same)
         yield from pa.Table.from_arrays(arrays, schema=self.schema).to_batches()
+
+
+def _silent(span: Span) -> Went:
+    """Return the fate of a span without offsets."""
+    return Went(span, "read", span.start, span.end, aggregated=0, records=0, holes=0)
+
+
+def _caught_up_at(went: Went) -> datetime | None:
+    ms = went.span.caught_up_ms
+    return None if ms is None or went.record != "read" else datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _record_rows(

@@ -10,8 +10,8 @@ read.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metadata_source.errors import LogError
 from metadata_source.lineage import common, kept
@@ -40,6 +40,8 @@ class LogExtent:
     epochs: Mapping[int, Lineage] = field(default_factory=dict)
     first: LogPosition | None = None
     """Where it is to begin, if that was asked for and is known."""
+    asked_ms: int | None = field(default=None, compare=False)
+    """When the brokers were asked, ms since 1970: it has all that was committed by then."""
 
     @property
     def whole(self) -> bool:
@@ -57,19 +59,29 @@ class LogExtent:
         )
 
 
+class CaughtUp(NamedTuple):
+    """When brokers said that their log ends at a position: first, and last; ms since 1970."""
+
+    since_ms: int
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class LogPosition:
     """Where a stream continues in one cluster's log: `next` maps a partition to an offset, `epochs`
-    to the leader epochs of the records before it.
+    to the leader epochs of the records before it. `caught_up`: None if the log went on there, and
+    for logs of which nobody asks.
     """
 
     cluster_id: str | None
     topic_id: str | None
     next: Mapping[int, int]
     epochs: Mapping[int, Lineage] = field(default_factory=dict)
+    caught_up: CaughtUp | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the position as Spark's offset carries it."""
+        caught_up = {} if self.caught_up is None else {"caught_up": self.caught_up}
         return {
             "cluster_id": self.cluster_id,
             "topic_id": self.topic_id,
@@ -77,11 +89,12 @@ class LogPosition:
             "epochs": {
                 str(partition): lineage for partition, lineage in sorted(self.epochs.items())
             },
-        }
+        } | caught_up
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LogPosition:
         """Return the position that `to_json` wrote; older ones have no `epochs`: none is known."""
+        caught_up = value.get("caught_up")
         return cls(
             value["cluster_id"],
             value["topic_id"],
@@ -90,24 +103,35 @@ class LogPosition:
                 int(partition): tuple((int(epoch), int(end)) for epoch, end in lineage)
                 for partition, lineage in value.get("epochs", {}).items()
             },
+            None if caught_up is None else CaughtUp(*caught_up),
         )
 
     def since(self, before: LogPosition, cluster: str) -> Iterator[Span]:
         """Yield what lies between an earlier position and this one. A partition that is new here
-        has been found, and nothing of it is read yet.
+        has been found, and nothing of it is read yet. If there is nothing, and the log was known to
+        end here once more, a span without offsets says so.
         """
         remade = is_remade(before.topic_id, self.topic_id)
-        for partition, offset in before.next.items():
-            if partition in self.next and (remade or self.next[partition] != offset):
-                yield Span(
-                    cluster,
-                    self.cluster_id,
-                    self.topic_id,
-                    partition,
-                    offset,
-                    self.next[partition],
-                    remade,
-                )
+        caught_up_ms = None if self.caught_up is None else self.caught_up.at_ms
+        moved = [
+            partition
+            for partition, offset in before.next.items()
+            if partition in self.next and (remade or self.next[partition] != offset)
+        ]
+        if not moved and self.caught_up not in {None, before.caught_up}:
+            moved = sorted(before.next.keys() & self.next.keys())[:1]
+        for partition in moved:
+            yield Span(
+                cluster,
+                self.cluster_id,
+                self.topic_id,
+                partition,
+                before.next[partition],
+                self.next[partition],
+                remade,
+                caught_up_ms,
+                before.caught_up is not None or before.next[partition] == 0,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +148,12 @@ class Span:
     end: int
     remade: bool = False
     """The topic was deleted and made again: `end` is an offset of the new one."""
+    caught_up_ms: int | None = None
+    """When brokers said that all partitions of the log end where their spans do."""
+    follows_end: bool = False
+    """Nothing is before it, or the batch before went through all of the log: so no record was
+    compacted away before here.
+    """
 
     @property
     def truncated(self) -> bool:
@@ -208,3 +238,25 @@ def advance(position: LogPosition, log: LogExtent, limit: int | None = None) -> 
 
 def _known(epochs: Mapping[int, Lineage]) -> dict[int, Lineage]:
     return {partition: lineage for partition, lineage in epochs.items() if lineage}
+
+
+def noted_end(
+    position: LogPosition, following: LogPosition, log: LogExtent, every_ms: int
+) -> LogPosition:
+    """Return `following`, the position at the end of the next batch, with when the log was known to
+    end there. A log that stays silent is noted after `every_ms`, then each time that the silence
+    has doubled: so a log in which nothing happens costs some ten batches.
+    """
+    known, at = position.caught_up, log.asked_ms
+    has_moved = replace(following, caught_up=known) != position
+    if (
+        at is None
+        or not log.ends
+        or any(following.next.get(partition) != end for partition, end in log.ends.items())
+    ):
+        return replace(following, caught_up=None) if has_moved else position
+    if has_moved or known is None:
+        return replace(following, caught_up=CaughtUp(at, at))
+    if at - known.at_ms < max(every_ms, known.at_ms - known.since_ms):
+        return position
+    return replace(position, caught_up=CaughtUp(known.since_ms, at))

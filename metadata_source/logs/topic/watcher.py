@@ -189,9 +189,12 @@ class LogWatcher:
         self._poller.close()
 
     def _extent(self, ours: Mapping[int, Lineage], deadline: float) -> LogExtent:
+        asked_ms = time.time_ns() // 1_000_000
         cluster_id, numbers = self._find(deadline)
         begins, ends, epochs = self._of_leaders(ours, deadline)
-        return LogExtent(cluster_id, self._topic_id, numbers, begins, ends, epochs)
+        return LogExtent(
+            cluster_id, self._topic_id, numbers, begins, ends, epochs, asked_ms=asked_ms
+        )
 
     def _find(self, deadline: float) -> tuple[str | None, frozenset[int]]:
         """Find the leaders; return the cluster's id and the partitions."""

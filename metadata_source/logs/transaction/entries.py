@@ -59,6 +59,7 @@ def entries_of(
     """
     columns = {name: _numbers(episodes[of]) for name, of in _NUMBERS.items()}
     columns |= {name: times_of(pa.array(episodes[of])) for name, of in _TIMES.items()}
+    columns |= {"followed_at": times_of(pa.array(fates.followed_ms))}
     was_open = pa.array(fates.was_open, mask=fates.may_have_been_open)
     named = np.where(fates.is_unusual, episodes["partitions_at"], NONE)
     columns |= {

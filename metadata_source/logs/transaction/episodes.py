@@ -48,7 +48,7 @@ BY_CLIENT, BY_COORDINATOR = 1, 2
 
 OF_FIRST: Final = (
     *("key", "is_first", "head", "from_offset", "from_ms", "from_leader_epoch", "from_updated_ms"),
-    *("from_epoch",),
+    *("from_epoch", "is_after_hole"),
 )
 OF_LAST: Final = ("state", "offset", "ms", "leader_epoch")
 """Of the last record, but not of InitProducerId after the transaction."""
@@ -66,7 +66,7 @@ _OF_PHASES: Final = {
 }
 """Of one record each; the first of them says whether there is one."""
 OF_PARTITIONS: Final = ("partition_count", "partitions_at")
-OF_NEXT: Final = ("next_state", "next_epoch")
+OF_NEXT: Final = ("next_state", "next_epoch", "next_ms")
 """Of the id's next record, once there is one."""
 COLUMNS: Final = (
     *(*OF_FIRST, "tail", *OF_LAST, *OF_VALUE),
@@ -76,8 +76,9 @@ COLUMNS: Final = (
 
 
 def episodes_of(records: Episodes) -> Episodes:
-    """Return records as episodes of one: with `key`, `is_first`, `offset`, `ms`, `leader_epoch`,
-    `state`, `partition_count`, `partitions_at` and the columns of values.
+    """Return records as episodes of one: with `key`, `is_first`, `is_after_hole` (records before
+    it were compacted away), `offset`, `ms`, `leader_epoch`, `state`, `partition_count`,
+    `partitions_at` and the columns of values.
     """
     none = np.full(len(records["key"]), NONE)
     found = dict.fromkeys(COLUMNS, none) | records
@@ -144,7 +145,7 @@ def joined(episodes: Episodes) -> tuple[Episodes, Flags]:
     )
     is_followed = np.zeros(len(starts), dtype=np.bool_)
     is_followed[:-1] = whole["key"][1:] == whole["key"][:-1]
-    for name, of in (("next_state", "head"), ("next_epoch", "from_epoch")):
+    for name, of in (("next_state", "head"), ("next_epoch", "from_epoch"), ("next_ms", "from_ms")):
         column = np.full(len(starts), NONE)
         column[:-1] = np.where(is_followed[:-1], whole[of][1:], NONE)
         whole[name] = column
@@ -161,10 +162,19 @@ def _are_one(rows: Episodes) -> Flags:
         | ((tail == ONGOING) | (tail == PREPARE_ABORT)) & (head == COMPLETE_ABORT)
         | (tail == head) & ((tail == PREPARE_COMMIT) | (tail == PREPARE_ABORT))
     )
-    is_open = np.isin(tail, OPEN)
-    begins_again = (is_open | (tail == COMPLETE_ABORT)) & (head == EMPTY)
-    is_one: Flags = goes_on & same_start | begins_again | is_open & (head == DEAD)
+    fences = (tail == COMPLETE_ABORT) & (head == EMPTY) & _is_next_epoch(rows)
+    is_one: Flags = goes_on & same_start | fences | np.isin(tail, OPEN) & (head == DEAD)
     return is_one
+
+
+def _is_next_epoch(rows: Episodes) -> Flags:
+    """Return of each row but the first whether its producer may have caused the end of the row
+    before: it has the same epoch or the next one, or a producer id of its own.
+    """
+    before, now = rows["producer_epoch"][:-1], rows["from_epoch"][1:]
+    is_other_id = rows["producer_id"][:-1] != rows["producer_id"][1:]
+    is_next: Flags = is_other_id | (now == before) | (now == before + 1)
+    return is_next
 
 
 def _of_segments(flags: Flags, starts: Positions, ends: Positions, *, last: bool) -> Positions:
@@ -218,7 +228,13 @@ class Fates:
             of["previous_producer_id"] != of["producer_id"]
         )
         begins_again = (head == EMPTY) & is_first & ((of["producer_epoch"] > 0) | other_id)
-        self.is_entry = self.is_unusual | self.was_open | self.may_have_been_open | begins_again
+        # Of a transaction that was open before, the end may have been compacted away.
+        follows_another = is_first & ((of["is_after_hole"] > 0) | (head == DEAD))
+        self.is_entry = self.is_unusual | self.was_open | self.may_have_been_open
+        self.is_entry |= begins_again | follows_another
+        self.followed_ms = np.where(
+            state == DEAD, of["ms"], np.where(np.isin(state, OPEN), of["next_ms"], NONE)
+        )
 
     def _aborted_by(self, of: Episodes, aborts_nothing: Flags) -> Positions:
         epoch, before = of["prepared_epoch"], of["ongoing_epoch"]
@@ -230,6 +246,7 @@ class Fates:
         goes_on = (
             np.isin(of["next_state"], OPEN)
             & (of["next_epoch"] == of["producer_epoch"])
+            & (of["initialized_offset"] == NONE)
             & ~self.is_late
         )
         by_client = aborts_nothing | goes_on | both & ~is_new & (epoch == before)

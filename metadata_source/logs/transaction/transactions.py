@@ -43,8 +43,9 @@ from metadata_source.protocol.transaction_specs import DEAD
 from metadata_source.transactional_ids import pattern_of, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
+    from metadata_source.logs.topic.positions import Span
     from metadata_source.logs.topic.reader import Records
     from metadata_source.logs.transaction.counts import Counts
     from metadata_source.logs.transaction.episodes import Episodes
@@ -62,7 +63,12 @@ MOST_PATTERNS: Final = 200
 class Transactions:
     """Takes records of spans that are read side by side, and gives rows of transactions."""
 
-    def __init__(self) -> None:
+    def __init__(self, spans: Sequence[Span]) -> None:
+        """Take nothing yet. `spans`: of other partitions no records come."""
+        self._next = {span.partition: span.start if span.follows_end else NONE for span in spans}
+        """By log partition, the offset after the last record; NONE where that is not known."""
+        self._compacted: set[int] = set()
+        """The log partitions of which records were compacted away before they could be read."""
         self._open: dict[int, _Stretch] = {}
         """By log partition."""
         self._rows: list[pa.RecordBatch] = []
@@ -86,6 +92,7 @@ class Transactions:
         known = np.where((times >= 0) & (times <= LAST_MS), times, NONE)
         numbers |= {"ms": known, "offset": records.offsets[at]}
         numbers |= {"leader_epoch": records.leader_epochs[at], "code": codes}
+        numbers |= {"is_after_hole": self._after_hole(records)[at].astype(np.int64)}
         partitions = records.partitions[at]
         for partition in np.unique(partitions[good]).tolist():
             mine = np.flatnonzero(good & (partitions == partition))
@@ -98,6 +105,21 @@ class Transactions:
                 rows = mine[stretches == number]
                 stretch.take(select(numbers, rows), ids, values.partitions.take(pa.array(rows)))
         return is_good
+
+    def _after_hole(self, records: Records) -> Flags:
+        """Return before which records others of their partition were compacted away."""
+        found: Flags = np.zeros(len(records.offsets), dtype=np.bool_)
+        for partition in np.unique(records.partitions).tolist():
+            mine = np.flatnonzero(records.partitions == partition)
+            offsets = records.offsets[mine]
+            is_next = offsets == np.append(self._next.get(partition, NONE), offsets[:-1] + 1)
+            self._next[partition] = int(offsets[-1]) + 1
+            if partition in self._compacted:
+                found[mine] = True
+            elif not is_next.all():
+                self._compacted.add(partition)
+                found[mine] = np.logical_or.accumulate(~is_next)
+        return found
 
     def end(self, partitions: Collection[int]) -> None:
         """End what is open of log partitions: their spans are over, or what follows was lost."""

@@ -64,7 +64,8 @@ def test_a_batch_of_the_log_that_an_older_commit_planned() -> None:
     for start in (json.loads(LOG % (2, 2)), json.loads(LOG_WITHOUT_EPOCHS)):
         (task,) = stream.partitions(start, end)
         begin = start["orders"]["next"]["1"]
-        assert task.spans == {"orders": [Span("orders", "c-1", "t-1", 1, begin, 5)]}
+        span = Span("orders", "c-1", "t-1", 1, begin, 5, follows_end=begin == 0)
+        assert task.spans == {"orders": [span]}
 
 
 def test_batches_of_the_controllers_log_that_an_older_commit_planned() -> None:

@@ -5,7 +5,7 @@ import json
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from jobs.histories import cost, incidents, poll_news, rebalances, transactions
+from jobs.histories import cost, incidents, poll_news, positions, rebalances, transactions
 from jobs.rules.gold import news
 from jobs.rules.groups import lag, polls, state, storms
 from jobs.rules.groups.group import Life
@@ -31,13 +31,12 @@ MEMORIES = (
     lag.Visit,
     cost.Memory,
     rebalances.Memory,
-    rebalances.LogMemory,
     poll_news.LogMemory,
     incidents.Memory,
-    transaction_partition.Memory,
+    transaction_partition.OpenTransactions,
     transaction.Transaction,
-    transactions.Memory,
-    transactions.LogMemory,
+    transactions.LogOffsets,
+    positions.LogVersion,
 )
 TODO = (
     "raise LAKE_VERSION, write the step to it in schemas/upgrades/, run `python -m "

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from jobs.rules.transactions import partition as rules
-from jobs.rules.transactions.partition import Memory
+from jobs.rules.transactions.partition import OpenTransactions, ReadTo
+from jobs.rules.transactions.transaction import Entry
 from tests.support.incident import NOON
 from tests.support.transaction_log import Coordinator, Row, rows_of
 from tests.support.transaction_rounds import Rounds, ms
@@ -87,6 +88,55 @@ def test_an_end_that_was_compacted_away_lies_before_the_next_begin() -> None:
     assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(began))
 
 
+@pytest.mark.parametrize("is_in_one_batch", [False, True])
+def test_an_end_that_was_compacted_away_lies_before_an_ordinary_one_that_follows(
+    is_in_one_batch: bool,
+) -> None:
+    """The id's later records need no entry of their own, and yet the first of them has one."""
+    made, rounds = begun("app-1"), Rounds()
+    later(made, 400)
+    since = made.offset
+    made.end("app-1", is_commit=True)
+    made.complete("app-1")
+    later(made, 5)
+    began = made.now
+    for is_commit in (True, False):
+        made.add("app-1")
+        made.end("app-1", is_commit=is_commit)
+        made.complete("app-1")
+        later(made, 1)
+    made.log = [each for each in made.log if each.offset not in {since, since + 1}]
+    if not is_in_one_batch:
+        rounds.take(read(made, 0, since), ms(began))
+        rounds.take(read(made, since))
+        (row,) = rounds.transactions
+        assert (row["close_reason"], row["stuck"]) == ("not_seen", None)
+        assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(began))
+        assert (row["prepared_after"], row["prepared_before"]) == (row["started_at"], ms(began))
+        assert row["outcome"] is None
+    else:
+        rounds.take(read(made))
+        rounds.take([], ms(made.now + 10_000_000))
+        assert rounds.transactions == [], "none of them is known to have been long"
+
+
+def test_an_abort_of_version_2_closes_though_its_partition_falls_silent() -> None:
+    made, rounds = begun("app-1", version=2), Rounds()
+    later(made, 58)
+    made.end("app-1", is_commit=False)
+    later(made, 3)
+    made.complete("app-1")
+    rounds.take(read(made), ms(made.now))
+    (row,) = rounds.transactions
+    assert (row["close_reason"], row["aborted_by"]) == (None, None), "a fence may still follow"
+    assert row["ended_after"] == row["ended_before"] == ms(made.now)
+    for seconds, reason in ((2, None), (3, "ended")):
+        rounds.take([], ms(made.now + seconds * 1_000))
+        (row,) = rounds.transactions
+        assert row["close_reason"] == reason
+    assert (row["aborted_by"], row["reason_sureness"]) == ("client", "inferred")
+
+
 def test_one_that_turns_out_to_be_ordinary_loses_its_row() -> None:
     """It was seen to be open for longer than it was: the log was read late."""
     made, rounds = begun("app-1"), Rounds()
@@ -145,10 +195,14 @@ def test_an_expired_id_whose_transaction_was_open_is_forgotten() -> None:
     later(made, 400)
     rounds.take(read(made), ms(made.now))
     since = made.offset
+    later(made, 5)
     made._append("app-1", None)
     rounds.take(read(made, since))
-    # A tombstone alone is no entry: only one right after the open transaction is.
-    assert rounds.transactions[0]["close_reason"] is None
+    (row,) = rounds.transactions
+    assert (row["close_reason"], row["state"], row["stuck"]) == ("forgotten", "Dead", None)
+    assert (row["outcome"], row["prepared_before"]) == (None, ms(made.now))
+    assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(made.now))
+    assert row["overdue_since"] is not None, "it was, as far as was seen"
     whole = Rounds()
     whole.take(read(made), ms(made.now))
     assert whole.transactions == []
@@ -176,8 +230,13 @@ def test_memory_is_bounded_by_what_is_open() -> None:
     made.end("app-1", is_commit=True)
     made.complete("app-1")
     memory, _ = rules.fold(
-        Memory(),
-        [each for row in read(made) if row["record"] == "transactions" for each in row["states"]],
+        OpenTransactions(),
+        [
+            Entry.of(each)
+            for row in read(made)
+            if row["record"] == "transactions"
+            for each in row["states"]
+        ],
         None,
         NOON,
     )
@@ -186,5 +245,5 @@ def test_memory_is_bounded_by_what_is_open() -> None:
 
 def test_a_record_whose_clock_is_ahead_says_nothing_of_later_ones() -> None:
     ahead = NOON + timedelta(days=1)
-    memory, _ = rules.fold(Memory(), [{"log_at": ahead}], None, NOON)
+    memory, _ = rules.fold(OpenTransactions(), [ReadTo(ahead)], None, NOON)
     assert memory.seen_at == memory.log_at == NOON

@@ -10,6 +10,7 @@ import pytest
 
 from jobs.rules.transactions.transaction import (
     Abort,
+    Entry,
     Transaction,
     abort_of,
     continued,
@@ -22,7 +23,6 @@ from jobs.rules.transactions.transaction import (
     stuck_now,
     stuck_since,
 )
-from metadata_source.columns.transaction_log import STATE
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -149,8 +149,8 @@ def test_an_abort_waits_for_the_next_record_where_that_may_tell() -> None:
 def test_a_begin_explains_an_abort_of_the_epoch_before_if_it_is_soon(
     seconds: float, epoch: int | None, producer_id: int, expected: bool
 ) -> None:
-    entry = {"updated_at": at(seconds), "producer_epoch": epoch, "producer_id": producer_id}
-    assert is_begin_of_next(aborted(5, **NEW), entry) == expected
+    begun = entry(updated_at=at(seconds), producer_epoch=epoch, producer_id=producer_id)
+    assert is_begin_of_next(aborted(5, **NEW), begun) == expected
 
 
 STUCK: dict[str, tuple[Transaction, float, str | None, set[str]]] = {
@@ -213,26 +213,23 @@ def test_it_is_due_when_it_is_long_then_overdue_then_completing_for_long() -> No
     assert due_at(open_for(60), at(71)) is None
     assert due_at(open_for(900), at(0)) == at(300)
     assert due_at(open_for(60, state="PrepareAbort", prepared_at=10), at(0)) == at(40)
-    assert due_at(aborted(5), at(0)) is None
+    assert due_at(aborted(5), at(0)) == at(10), "a fence may explain it until then"
+    assert due_at(aborted(5, aborted_by="client"), at(0)) is None
 
 
-def entry(**given: Any) -> dict[str, Any]:
-    return dict.fromkeys(field.name for field in STATE) | {
-        "transactional_id": "app-1",
-        "state": "Ongoing",
-        "from_offset": 1,
-        "offset": 2,
-        "updated_at": at(0),
-        "started_at": at(0),
-        **given,
-    }
+def entry(**given: Any) -> Entry:
+    begun = {"transactional_id": "app-1", "state": "Ongoing", "from_offset": 1, "offset": 2}
+    return Entry(**begun | {"updated_at": at(0), "started_at": at(0)} | given)
 
 
 def test_entries_of_two_batches_are_one_transaction() -> None:
-    topics = [{"topic": "t", "partitions": [0, 1]}]
     first = of_entry(
         entry(
-            ongoing_epoch=3, producer_id=7, partitions=topics, partition_count=2, timeout_ms=60_000
+            ongoing_epoch=3,
+            producer_id=7,
+            partitions={"t": [0, 1]},
+            partition_count=2,
+            timeout_ms=60_000,
         )
     )
     second = of_entry(

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from metadata_source.lineage import OPEN, Lineage, is_short, older
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.positions import LogExtent, LogPosition, Span, advance, found
+from metadata_source.logs.topic.positions import (
+    CaughtUp,
+    LogExtent,
+    LogPosition,
+    Span,
+    advance,
+    found,
+    noted_end,
+)
 from tests.support.examples import examples
 
 REPLICAS = 3
@@ -341,3 +349,68 @@ def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, 
         }
         position = following
     assert position.next == seen.ends == at
+
+
+def seen_at(asked_s: int, *ends: int) -> LogExtent:
+    numbers = range(len(ends))
+    of_each = dict(zip(numbers, ends, strict=True))
+    begins = dict.fromkeys(numbers, 0)
+    return LogExtent("c", "t", frozenset(numbers), begins, of_each, asked_ms=asked_s * 1_000)
+
+
+def noted(position: LogPosition, seen: LogExtent, limit: int | None = None) -> LogPosition:
+    return noted_end(position, advance(position, seen, limit), seen, 60_000)
+
+
+def test_a_log_that_is_caught_up_with_says_as_of_when() -> None:
+    before = LogPosition("c", "t", {0: 5, 1: 5})
+    whole = noted(before, seen_at(10, 25, 5))
+    assert whole == LogPosition("c", "t", {0: 25, 1: 5}, {}, CaughtUp(10_000, 10_000))
+    assert LogPosition.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+    assert list(spans({"c": before}, {"c": whole})) == [
+        Span("c", "c", "t", 0, 5, 25, caught_up_ms=10_000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "caught_up", "follows_end"),
+    [(5, None, False), (5, CaughtUp(1, 1), True), (0, None, True)],
+)
+def test_whether_records_before_a_span_may_have_been_compacted_away(
+    offset: int, caught_up: CaughtUp | None, *, follows_end: bool
+) -> None:
+    before = LogPosition("c", "t", {0: offset}, {}, caught_up)
+    (span,) = spans({"c": before}, {"c": noted(before, seen_at(10, 25))})
+    assert span.follows_end == follows_end
+
+
+def test_a_batch_that_leaves_something_says_nothing_of_the_end() -> None:
+    before = LogPosition("c", "t", {0: 5, 1: 5}, {}, CaughtUp(1_000, 1_000))
+    part = noted(before, seen_at(10, 25, 25), limit=20)
+    assert (part.next, part.caught_up) == ({0: 15, 1: 15}, None)
+    assert [span.caught_up_ms for span in spans({"c": before}, {"c": part})] == [None, None]
+    # An extent that is older than the log says nothing, either.
+    assert noted(part, seen_at(10, 25, 25)).caught_up == CaughtUp(10_000, 10_000)
+    assert noted(part, replace(seen_at(10, 25, 25), asked_ms=None)).caught_up is None
+
+
+def test_a_silent_log_is_noted_each_time_that_its_silence_has_doubled() -> None:
+    position = noted(LogPosition("c", "t", {0: 5, 1: 5}), seen_at(0, 25, 5))
+    notes = []
+    for second in range(0, 3_600, 20):
+        following = noted(position, seen_at(second, 25, 5))
+        if following != position:
+            notes.append(second)
+            (span,) = spans({"c": position}, {"c": following})
+            assert (span.start, span.end, span.caught_up_ms) == (25, 25, second * 1_000)
+        position = following
+    assert notes == [60, 120, 240, 480, 960, 1_920]
+    # An outage is over: it is noted at once, and what was written meanwhile is read before.
+    assert noted(position, seen_at(7_200, 25, 5)).caught_up == CaughtUp(0, 7_200_000)
+    assert noted(position, seen_at(7_200, 25, 9)).caught_up == CaughtUp(7_200_000, 7_200_000)
+
+
+def test_a_log_that_is_silent_when_it_is_found_is_noted_at_once() -> None:
+    position = LogPosition("c", "t", {0: 5})
+    assert noted(position, seen_at(10, 5)).caught_up == CaughtUp(10_000, 10_000)
+    assert noted(position, LogExtent("c", "t", frozenset({0}), asked_ms=1)) == position

@@ -1,8 +1,10 @@
 """The source `kafka_transaction_log`: its options, its rows, and what is news."""
 
+import itertools
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -103,6 +105,51 @@ def test_a_log_as_rows(brokers: Brokers) -> None:
         "unknown version 7 of keys, known is 0",
     )
     assert (read["counted"], read["records"], read["holes"]) == (2, 1, 0)
+
+
+def test_rows_say_when_the_log_was_caught_up_with(brokers: Brokers) -> None:
+    brokers.append(0, (key_of("app-1"), value_of(1)))
+    options = parse_transaction_log({"kafka.bootstrap.servers": brokers.nodes.servers})
+    log = TransactionLog(options, TOPIC)
+    (cluster,) = options.clusters
+
+    def caught_up(span: Span) -> list[tuple[Any, ...]]:
+        rows = pa.Table.from_batches(log.rows(cluster, [span], READ_AT, time.sleep), SCHEMA)
+        names = ("record", "offset", "next_offset", "records", "caught_up_at")
+        return [tuple(row[name] for name in names) for row in rows.to_pylist()]
+
+    at_ms = int(READ_AT.timestamp() * 1_000)
+    span = Span("c", "id", None, 0, 100, 101, caught_up_ms=at_ms)
+    assert caught_up(span) == [
+        ("transactions", 100, 101, None, None),
+        ("read", 100, 101, 0, READ_AT),
+    ]
+    assert caught_up(replace(span, caught_up_ms=None))[1][4] is None
+    silent = replace(span, start=101)
+    assert caught_up(silent) == [("read", 101, 101, 0, READ_AT)], "nobody is asked"
+    assert list(log.unread(silent, "lost", READ_AT)) == [], "nothing is"
+
+
+def test_a_stream_notes_a_silent_log_in_a_batch_of_its_own(brokers: Brokers) -> None:
+    brokers.append(0, (key_of("app-1"), value_of(1)))
+    source = KafkaTransactionLogSource(
+        {"kafka.bootstrap.servers": brokers.nodes.servers, "commitInterval": "1s"}
+    )
+    source.topic = TOPIC
+    reader = source.streamReader(source.schema())
+    ends = [reader.latestOffset(reader.initialOffset(), None)]
+    while len(ends) < 3:
+        end = reader.latestOffset(ends[-1], None)
+        if end != ends[-1]:
+            ends.append(end)
+    reader.stop()
+    moved, silent = (
+        [each for task in reader.partitions(*of) for each in task.spans["default"]]
+        for of in itertools.pairwise(ends)
+    )
+    assert all(each.start < each.end for each in moved)
+    assert [each.start == each.end for each in silent] == [True]
+    assert all(each.caught_up_ms is not None for each in (*moved, *silent))
 
 
 @pytest.mark.parametrize(
