@@ -279,7 +279,7 @@ def _at_coordinators(
     producer ids of which that could not be told, with the reason. Raises PollError.
     """
     producer_ids = sorted({each.producer_id for each in candidates})
-    accounts = listed_by_all(visits, brokers, given, producer_ids=producer_ids)
+    accounts = listed_by_all(visits, brokers, given, producer_ids)
     if not may_describe_all(visits, [account.broker for account in accounts], given):
         raise PollError("authorization", _NOT_ALLOWED)
     told: list[Transaction] = []
