@@ -75,7 +75,7 @@ class Asking:
         self._failed_at: dict[str, float] = {}
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
         self.stable = StableOffsets()
-        self.open_before = OpenBefore()
+        self.open_before = OpenBefore[int]()
         self._led: dict[str, frozenset[tuple[int, int]]] = {}
         """Partitions of a topic of coordinators, with leader epochs, when these were asked last."""
 
@@ -137,7 +137,7 @@ class _Asker:
         return self.asking.stable
 
     @property
-    def open_before(self) -> OpenBefore:
+    def open_before(self) -> OpenBefore[int]:
         return self.asking.open_before
 
     @property

@@ -88,7 +88,7 @@ class Asker(Protocol):
         """What answers to `offsets` told, from poll to poll."""
 
     @property
-    def open_before(self) -> OpenBefore:
+    def open_before(self) -> OpenBefore[int]:
         """What answers to `transactions` told, from poll to poll."""
 
     def require(self, question: Question) -> None:

@@ -1,7 +1,8 @@
 """Transactions that hang (KIP-664): open on a partition, with no transaction of the same producer
 id and epoch at any coordinator. Nothing ends them but an administrator.
 
-Asked about are partitions whose last stable offset stands still (`stable_offsets`).
+Asked about are partitions whose last stable offset stands still (`stable_offsets`): at most 1,000
+in one answer, those first on which one hung before, all others by turns.
 
 1. DescribeProducers of their leaders: which producers have a transaction there that begins at the
    last stable offset or before.
@@ -88,11 +89,13 @@ def hanging(
     takes the time that is left.
 
     `leaders`: topic, partition and leader of each partition of the poll's answer. If nothing was
-    told of a partition, or of any, an entry without a producer says why.
+    told of a partition, an entry without a producer says why. If nothing was told of any, or one
+    that was left out may have been told before, so does an entry without a partition.
     """
     if not stable.is_known:
         return Described([_untold(failed(_NOT_TWICE))], None)
     if not stable.standing:
+        stable.hanging.take(frozenset(), frozenset(), is_whole=True)
         return Described([], None)
     try:
         return _found(visits, brokers, stable, leaders)
@@ -115,8 +118,11 @@ def _found(
     visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
 ) -> Described:
     given = Time.share(visits, 1)
-    standing = dict(sorted(stable.standing.items())[:MOST])
-    left_out = len(stable.standing) - len(standing)
+    before = stable.hanging
+    partitions = before.in_order(stable.standing, lambda each: each)
+    standing = {each: stable.standing[each] for each in partitions[:MOST]}
+    left_out = frozenset(partitions[MOST:])
+    before.leave_out(partitions[MOST:])
     by_leader = _leaders(leaders, standing)
     first = _producers(visits, brokers, by_leader, given)
     candidates = {
@@ -157,9 +163,16 @@ def _found(
     found += [_untold(reason, partition) for partition, reason in sorted(errors.items())]
     if left_out:
         missing.append(
-            f"{left_out} more partitions whose last stable offset does not move were left out"
+            f"{len(left_out)} more partitions whose last stable offset does not move were left out"
         )
-        found.append(_untold(failed(f"{left_out} more partitions were left out")))
+    if before.may_be_known(left_out):
+        found.append(_untold(failed(f"{len(left_out)} more partitions were left out")))
+    hung = {each.partition for each in suspected if each.partition not in errors}
+    before.take(
+        frozenset(hung | (before.open & errors.keys())),
+        left_out.union(errors),
+        is_whole=True,
+    )
     return Described(found, "; ".join(filter(None, missing)) or None)
 
 

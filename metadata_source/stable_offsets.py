@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from metadata_source.open_before import OpenBefore
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -17,10 +19,12 @@ class StableOffsets:
     """What answers to `offsets` told. For one thread at a time.
 
     `standing`: partitions whose last stable offset was below the end of the log in two answers, and
-    the same, until an answer tells otherwise. It is known once two have come.
+    the same, until an answer tells otherwise. It is known once two have come. `hanging`: those of
+    them on which a transaction hung, as the answers before told.
     """
 
     standing: dict[Partition, int] = field(default_factory=dict)
+    hanging: OpenBefore[Partition] = field(default_factory=OpenBefore)
     _before: dict[Partition, int] = field(default_factory=dict)
     _answers: int = 0
 

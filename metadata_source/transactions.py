@@ -25,6 +25,7 @@ does not list it, is an entry with the reason:
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from metadata_source import questions
@@ -115,14 +116,14 @@ class _Listed(NamedTuple):
     left_out: Sequence[Listing] = ()
 
 
-def described(visits: Visits, brokers: Sequence[Broker], before: OpenBefore) -> Described:
+def described(visits: Visits, brokers: Sequence[Broker], before: OpenBefore[int]) -> Described:
     """Return the transactions that are open for long, by id, and what may be open still. Raises
     PollError if nothing is known. It takes half of the time that is left, and half of the rest.
     """
     given = Time.share(visits, 2)
 
     def describe(broker: Broker, listed: _Listed) -> _Listed:
-        listings = before.in_order(broker.broker_id, listed.listings)
+        listings = before.in_order(listed.listings, attrgetter("producer_id"), broker.broker_id)
         told: list[Transaction] = []
         asked = 0
         for batch in _batches(listings[:MOST]):
@@ -133,20 +134,21 @@ def described(visits: Visits, brokers: Sequence[Broker], before: OpenBefore) -> 
         told += [
             {**_listed(broker, each), "error": failed("it was left out")}
             for each in listings[asked:]
-            if each.producer_id in before.told
+            if each.producer_id in before.open
         ]
         return _Listed(listed.listings, told, listings[asked:])
 
     found = settled(visits, brokers, _asked(visits, given, describe), given)
     for account in found.accounts:
-        before.leave_out(account.broker.broker_id, account.answer.left_out)
+        left_out = [each.producer_id for each in account.answer.left_out]
+        before.leave_out(left_out, account.broker.broker_id)
     if not any(account.answer.listings for account in found.accounts):
         brokers = [account.broker for account in found.accounts]
         check_allowed(visits, brokers, Time.share(visits, 2))
     return _told(found, before)
 
 
-def _told(found: Settled[_Listed], before: OpenBefore) -> Described:
+def _told(found: Settled[_Listed], before: OpenBefore[int]) -> Described:
     known: dict[str, Transaction] = {}
     for account in found.accounts:
         for each in account.answer.transactions:
@@ -157,7 +159,7 @@ def _told(found: Settled[_Listed], before: OpenBefore) -> Described:
     long = sorted(
         (each for each in known.values() if "error" in each or is_long(each, now)),
         key=lambda each: (
-            each["producer_id"] not in before.told,
+            each["producer_id"] not in before.open,
             each.get("started_at") or now,
             each["transactional_id"],
         ),
@@ -189,7 +191,7 @@ def _told(found: Settled[_Listed], before: OpenBefore) -> Described:
         frozenset(
             each["producer_id"]
             for each in long[:MOST]
-            if "error" not in each or each["producer_id"] in before.told
+            if "error" not in each or each["producer_id"] in before.open
         ),
         left_out.union(each["producer_id"] for each in errors),
         is_whole=found.error is None,

@@ -62,7 +62,7 @@ class Cluster:
         self.asked: list[tuple[int, str, dict[str, Any]]] = []
         self.coordinated: Any = None
         self.stable = StableOffsets()
-        self.open_before = OpenBefore()
+        self.open_before = OpenBefore[int]()
         self.versions: dict[int, int] = {}
         self.ticks = itertools.count()
         self._lock = threading.Lock()

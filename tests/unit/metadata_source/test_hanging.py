@@ -217,6 +217,28 @@ def test_many_partitions_are_asked_in_parts_and_some_are_left_out(monkeypatch: p
     assert cluster.stable.standing == standing
 
 
+def test_partitions_on_which_one_hung_are_asked_about_first_and_all_others_by_turns(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(hanging, "MOST", 3)
+    standing = {("t", n): 5 for n in range(6)}
+    running = {(topic, n): [producer(7 if n == 1 else 8, start=5)] for topic, n in standing}
+    cluster = Cluster(Node({0: 1, 1: 1}, producers=running, transactions=[transaction("a", 8)]))
+    turns = ([0, 1, 2], [1, 3, 4], [1, 5, 0], [1, 2, 3])
+    reasons = []
+    for turn in turns:
+        cluster.asked.clear()
+        missing, found = asked(cluster, standing, dict.fromkeys(standing, 0))
+        assert missing == "3 more partitions whose last stable offset does not move were left out"
+        first = next(v for _, name, v in cluster.asked if name == "DescribeProducersRequest")
+        assert sorted(first["topics"][0]["partition_indexes"]) == sorted(turn)
+        assert found[0] == {**HANGS, "partitions": [{"topic": "t", "partition": 1}]}
+        reasons.append([each["error"] for each in found[1:]])
+    # Once each has had its turn nothing is unknown that another recorder may have told.
+    unknown = ["failed: 3 more partitions were left out"]
+    assert reasons == [unknown, unknown, [], []]
+
+
 def test_an_answer_that_is_too_large_is_asked_for_in_halves():
     standing = {("t", n): 5 for n in range(5)}
     cluster = Cluster(Node({0: 1, 1: 1}, producers={T0: [producer(7, start=5)]}))

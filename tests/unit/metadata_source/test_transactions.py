@@ -320,7 +320,7 @@ def test_many_transactions_are_described_in_parts_and_some_are_left_out(
     assert asked == [3, 3, 1]
     monkeypatch.setattr(transactions, "_BYTES_A_REQUEST", 4)
     cluster.asked.clear()
-    cluster.open_before = OpenBefore()
+    cluster.open_before = OpenBefore[int]()
     assert told(cluster)[1] == found
     assert len(requests(cluster, "DescribeTransactionsRequest")) == 4, "of two ids of two bytes"
 
