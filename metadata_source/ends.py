@@ -163,6 +163,8 @@ def _ask(
 
 def _named(ends: Ends, part: Numbers) -> list[tuple[str, list[tuple[int, int]]]]:
     """Return partitions as `questions.ends` asks for them: of each topic, without epochs."""
+    if not len(part):
+        return []
     keys = ends.keys[part]
     topic, partition = parts_of(keys)
     begins = np.flatnonzero(np.diff(topic, prepend=-1))
