@@ -71,6 +71,7 @@ MEASURES: Final = {
     "lag": Measure("rounds.visits.lag", ("lag_quiet_s", "lag_news_s")),
     "growth": Measure("rounds.warm.growth", ("growth",)),
     "rest": Measure("rounds.rest.at_rest", ("idle_cores", "rest_mb")),
+    "rest_all": Measure("rounds.rest.at_rest_with_all", ("idle_all_cores", "rest_all_mb")),
     "fleet_1000": Measure("fleet.run.fleet_of_1000", _beginning("fleet_1000_")),
     "sizing": Measure("sizing.sizes", _beginning("sizing_")),
     "year": Measure("year.year", _beginning("year_")),

@@ -7,16 +7,18 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.product import ENRICH, await_that, configured, running, table_folder
 from benchmarks.results import Measured, Results
 from local_cluster import LocalCluster
+from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.recorder.news import followed_s
 from truth.administration import Administration, NewTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from benchmarks.results import Say
@@ -30,22 +32,43 @@ SETTLES_S: Final = followed_s(INTERVAL_S) + 60
 FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
+OF_TRANSACTION: Final = "of-a-transaction"
 
 
 def at_rest(folder: Path, say: Say, _runs: int) -> Results:
     """Measure idle_cores and rest_mb, once nothing has happened since the first polls."""
+    return _at_rest(folder, say, ("idle_cores", "rest_mb"), f"{ENRICH}, groups, offsets")
+
+
+def at_rest_with_all(folder: Path, say: Say, _runs: int) -> Results:
+    """Measure idle_all_cores and rest_all_mb: the same with all questions at their own beats, and
+    the log of transactions.
+    """
+    names = ("idle_all_cores", "rest_all_mb")
+    return _at_rest(folder, say, names, ", ".join(ENRICHMENTS), transactionLog={})
+
+
+def _at_rest(
+    folder: Path, say: Say, names: tuple[str, str], enrich: str, **logs: Mapping[str, object]
+) -> Results:
     with LocalCluster(brokers=3, controllers=1) as cluster:
         replicas = tuple(
             tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS)
         )
         administration = Administration(cluster)
         administration.create_topics(
-            [NewTopic(f"topic-{number}", replicas) for number in range(TOPICS)]
+            [
+                *(NewTopic(f"topic-{number}", replicas) for number in range(TOPICS)),
+                NewTopic(OF_TRANSACTION, replicas[:1]),
+            ]
         )
         administration.await_settled((1, 2, 3))
         _commit(cluster.bootstrap_servers)
-        poll = {"pollInterval": f"{INTERVAL_S}s", "enrich": f"{ENRICH}, groups, offsets"}
-        config = configured(folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={})
+        _commit_transaction(cluster.bootstrap_servers)
+        poll = {"pollInterval": f"{INTERVAL_S}s", "enrich": enrich}
+        config = configured(
+            folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={}, **logs
+        )
         with running(folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")
             await_that(
@@ -63,8 +86,8 @@ def at_rest(folder: Path, say: Say, _runs: int) -> Results:
     cores = tuple((used - before) / (at - since) for (since, before), (at, used) in pairwise(looks))
     (began, before), (ended, used) = looks[0], looks[-1]
     return {
-        "idle_cores": Measured((used - before) / (ended - began), cores),
-        "rest_mb": Measured(statistics.median(memory), tuple(memory)),
+        names[0]: Measured((used - before) / (ended - began), cores),
+        names[1]: Measured(statistics.median(memory), tuple(memory)),
     }
 
 
@@ -80,3 +103,12 @@ def _commit(servers: str) -> None:
         consumer.commit(offsets=offsets, asynchronous=False)
     finally:
         consumer.close()
+
+
+def _commit_transaction(servers: str) -> None:
+    """Let there be a log of transactions."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "idle", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(OF_TRANSACTION, b"")
+    producer.commit_transaction(60)
