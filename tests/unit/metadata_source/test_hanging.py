@@ -228,6 +228,21 @@ def test_a_leader_that_is_gone_is_not_told():
     assert found == [untold("failed: broker 0 (host:0): connection refused")]
 
 
+def test_a_leader_that_is_gone_once_coordinators_were_asked_is_not_told():
+    cluster = cluster_of(producer(7, start=5))
+    answer = cluster.answer
+
+    def gone(node: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == "DescribeTransactionsRequest":
+            refused = PollError("unreachable", "host:0: connection refused")
+            cluster.nodes["host", 0].error = refused
+        return answer(node, number, name, request)
+
+    cluster.answer = gone  # type: ignore[method-assign]
+    _, found = asked(cluster)
+    assert found == [untold("failed: broker 0 (host:0): connection refused")]
+
+
 def test_a_transaction_that_its_coordinator_does_not_describe_is_not_told():
     refused = transaction("a", 7, error=16)
     refused["transaction_state"] = "Ongoing"

@@ -299,6 +299,89 @@ def test_long_ids_are_asked_for_whole_and_kept_short():
     assert described[1]["transactional_ids"] == [long, longer]
 
 
+def test_an_id_of_a_megabyte_is_asked_for_by_itself_and_kept_short():
+    """Kafka has none, but an answer may."""
+    huge = "i" * 1_000_000
+    node = Node({0: 1, 1: 1})
+    node.transactions = [transaction(huge, 1), transaction("a", 2), transaction(huge + "j", 3)]
+    cluster = Cluster(node)
+    outcome, found = told(cluster)
+    assert outcome == "ok"
+    assert sorted(map(len, ids(found))) == [1, 233, 233]
+    asked = [v["transactional_ids"] for _, v in requests(cluster, "DescribeTransactionsRequest")]
+    assert asked == [[huge], ["a"], [huge + "j"]]
+
+
+def gone_after(cluster: Cluster, name: str) -> None:
+    """The second broker answers this request, and is gone then."""
+    ask = cluster.ask
+
+    def until(address: Any, question: Any, deadline: float) -> Any:
+        answer = ask(address, question, deadline)
+        asked = [asked for number, asked, _ in cluster.asked if number == 1]
+        if address == ("host", 1) and asked[-1] == name:
+            refused = PollError("unreachable", "host:1: connection refused")
+            cluster.nodes[address].error = refused
+        return answer
+
+    cluster.ask = until  # type: ignore[method-assign]
+
+
+def test_a_broker_that_is_gone_once_it_has_listed_is_not_told():
+    cluster = Cluster(
+        Node({0: 5}, transactions=[transaction("a")]),
+        Node({1: 5}, transactions=[transaction("b", 8)]),
+    )
+    gone_after(cluster, "ListTransactionsRequest")
+    outcome, found = told(cluster)
+    assert outcome.startswith("ok: broker 1 (host:1): connection refused; no broker that answered")
+    assert ids(found) == ["a"]
+    assert found[1]["partitions"] == [{"topic": "__transaction_state", "partition": 1}]
+
+
+def test_what_a_broker_that_is_gone_listed_has_the_reason(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transactions, "_IDS_A_REQUEST", 1)
+    listed = [transaction("b", 8), transaction("c", 9)]
+    cluster = Cluster(
+        Node({0: 5}, transactions=[transaction("a")]), Node({1: 5}, transactions=listed)
+    )
+    gone_after(cluster, "DescribeTransactionsRequest")
+    outcome, found = told(cluster)
+    assert outcome == (
+        "ok: 1 of 3 transactions could not be described: broker 1 (host:1): connection refused"
+    )
+    assert [(each["transactional_id"], "error" in each) for each in found[:3]] == [
+        ("a", False),
+        ("b", False),
+        ("c", True),
+    ]
+
+
+def test_an_id_that_another_producer_takes_over_is_the_one_that_is_described():
+    """A coordinator lists the first one, and describes the other."""
+    node = Node({0: 1, 1: 1}, transactions=[transaction("a", 9, 1)])
+    cluster = Cluster(node)
+    answer = cluster.answer
+
+    def before(node_: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        made = answer(node_, number, name, request)
+        for each in made["transaction_states"] if name == "ListTransactionsRequest" else ():
+            each |= {"producer_id": 7, "transaction_state": "PrepareEpochFence"}
+        return made
+
+    cluster.answer = before  # type: ignore[method-assign]
+    (found, _) = told(cluster)[1]
+    assert (found["producer_id"], found["producer_epoch"], found["state"]) == (9, 1, "Ongoing")
+    assert cluster.open_before.open == {9}
+
+
+def test_an_id_that_is_listed_twice_is_told_once():
+    twice = [transaction("a", 7), transaction("a", 9)]
+    cluster = Cluster(Node({0: 1, 1: 1}, transactions=twice))
+    outcome, found = told(cluster)
+    assert (outcome, ids(found), found[0]["producer_id"]) == ("ok", ["a"], 9)
+
+
 def test_many_transactions_are_described_in_parts_and_some_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ):
