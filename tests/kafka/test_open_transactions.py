@@ -145,7 +145,6 @@ def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_lead
     monkeypatch.setattr(transactions, "LONG", timedelta(seconds=1))
     monkeypatch.setattr(transactions, "_LISTED_AFTER_MS", 1_000)
     servers = cluster.bootstrap_servers
-    read_from_the_start(servers)
     writer = leave_open(servers)
     with closing(poller.asking(8_000)) as asking:
         eventually(lambda: write_alone(poller, asking) == 0, "the batch is taken")
@@ -162,7 +161,9 @@ def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_lead
                     found[each["is_hanging"], each["transactional_id"]] = each
             return len(found) == 2
 
+        # No group is behind there: all partitions are looked at.
         eventually(both, "both transactions")
+        read_from_the_start(servers)
         known, hangs = found[False, ID], found[True, None]
         assert (known["state"], known["error"], known["producer_epoch"]) == ("Ongoing", None, 0)
         assert known["partitions"] == [{"topic": TOPIC, "partition": KNOWN}]
