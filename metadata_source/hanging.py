@@ -152,7 +152,6 @@ def _partition(partition: Partition) -> Transaction:
 def _found(
     visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
 ) -> Described:
-    given = Time.share(visits, 1)
     before = stable.hanging
     unknown = frozenset(stable.untold)
     if not stable.standing:
@@ -163,7 +162,8 @@ def _found(
     left_out = frozenset(partitions[MOST:])
     before.leave_out(partitions[MOST:])
     by_leader = _leaders(leaders, standing)
-    first = _producers(visits, brokers, by_leader, given)
+    # Steps have a time of their own: one broker that hangs is not in the way of those after it.
+    first = _producers(visits, brokers, by_leader, Time.share(visits, 4))
     candidates = {
         each: said
         for each, said in first.open.items()
@@ -174,7 +174,7 @@ def _found(
     errors = dict(first.errors)
     suspected: list[_Open] = []
     if candidates:
-        epochs, untold = _at_coordinators(visits, brokers, candidates, given)
+        epochs, untold = _at_coordinators(visits, brokers, candidates)
         for each in candidates:
             if _is_explained(each, epochs):
                 continue
@@ -185,7 +185,7 @@ def _found(
     again = _Producers({}, {}, set())
     if suspected:
         places = {each.partition: by_leader[each.partition] for each in suspected}
-        again = _producers(visits, brokers, places, given)
+        again = _producers(visits, brokers, places, Time.share(visits, 1))
         errors |= again.errors
     found = [
         _entry(each, again.open[each])
@@ -326,13 +326,14 @@ def _read(answer: Any, partitions: Sequence[Partition]) -> _Producers:
 
 
 def _at_coordinators(
-    visits: Visits, brokers: Sequence[Broker], candidates: Iterable[_Open], given: Time
+    visits: Visits, brokers: Sequence[Broker], candidates: Iterable[_Open]
 ) -> tuple[Mapping[int, list[tuple[int, str]]], dict[int, str]]:
     """Return producer id -> epoch and state of its open transactions at coordinators, and the
     producer ids of which that could not be told, with the reason. Raises PollError.
     """
     producer_ids = sorted({each.producer_id for each in candidates})
-    accounts = listed_by_all(visits, brokers, given, producer_ids)
+    accounts = listed_by_all(visits, brokers, Time.share(visits, 3), producer_ids)
+    given = Time.share(visits, 2)
     if not may_describe_all(visits, [account.broker for account in accounts], given):
         raise PollError("authorization", _NOT_ALLOWED)
     told: list[Transaction] = []

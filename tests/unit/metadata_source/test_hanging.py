@@ -1,5 +1,6 @@
 """Transactions that hang: what leaders and coordinators say of them, and what nobody tells."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -241,6 +242,22 @@ def test_a_leader_that_is_gone_once_coordinators_were_asked_is_not_told():
     cluster.answer = gone  # type: ignore[method-assign]
     _, found = asked(cluster)
     assert found == [untold("failed: broker 0 (host:0): connection refused")]
+
+
+def test_a_broker_that_hangs_and_coordinates_nothing_is_not_in_the_way():
+    cluster = cluster_of(producer(7, start=5))
+    cluster.nodes["host", 2] = Node()
+    cluster.seconds = 1.0
+    ask = cluster.ask
+
+    def hangs(address: Any, question: Any, deadline: float) -> Any:
+        if address == ("host", 2):
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            raise PollError("timeout", "host:2: no answer in time")
+        return ask(address, question, deadline)
+
+    cluster.ask = hangs  # type: ignore[method-assign]
+    assert asked(cluster) == (None, [HANGS])
 
 
 def test_a_transaction_that_its_coordinator_does_not_describe_is_not_told():
