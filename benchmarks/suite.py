@@ -72,6 +72,8 @@ MEASURES: Final = {
     "growth": Measure("rounds.warm.growth", ("growth",)),
     "rest": Measure("rounds.rest.at_rest", ("idle_cores", "rest_mb")),
     "rest_all": Measure("rounds.rest.at_rest_with_all", ("idle_all_cores", "rest_all_mb")),
+    "recorder_rest": Measure("rounds.rest.recorder_at_rest",
+        ("recorder_cores", "recorder_all_cores")),
     "fleet_1000": Measure("fleet.run.fleet_of_1000", _beginning("fleet_1000_")),
     "sizing": Measure("sizing.sizes", _beginning("sizing_")),
     "year": Measure("year.year", _beginning("year_")),

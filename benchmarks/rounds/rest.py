@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.processes import cpu_seconds, resident_mb
@@ -14,11 +16,13 @@ from benchmarks.product import ENRICH, await_that, configured, running, table_fo
 from benchmarks.results import Measured, Results
 from local_cluster import LocalCluster
 from metadata_source.options.readers import ENRICHMENTS
+from metadata_source.recorder.folder import began_s
 from metadata_source.recorder.news import followed_s
+from metadata_source.recorder.start import end, start
 from truth.administration import Administration, NewTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from benchmarks.results import Say
@@ -33,24 +37,68 @@ FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
 OF_TRANSACTION: Final = "of-a-transaction"
+RECORDERS_S: Final = 600.0
+"""A round of all questions: `log_dirs` is asked each ten minutes."""
+BEGUN_S: Final = 60.0
+"""A recorder has started, and asked each question once."""
+_USUAL: Final = f"{ENRICH}, groups, offsets"
+_EVERY: Final = ", ".join(ENRICHMENTS)
 
 
 def at_rest(folder: Path, say: Say, _runs: int) -> Results:
     """Measure idle_cores and rest_mb, once nothing has happened since the first polls."""
-    return _at_rest(folder, say, ("idle_cores", "rest_mb"), f"{ENRICH}, groups, offsets")
+    return _at_rest(folder, say, ("idle_cores", "rest_mb"), _USUAL)
 
 
 def at_rest_with_all(folder: Path, say: Say, _runs: int) -> Results:
     """Measure idle_all_cores and rest_all_mb: the same with all questions at their own beats, and
     the log of transactions.
     """
-    names = ("idle_all_cores", "rest_all_mb")
-    return _at_rest(folder, say, names, ", ".join(ENRICHMENTS), transactionLog={})
+    return _at_rest(folder, say, ("idle_all_cores", "rest_all_mb"), _EVERY, transactionLog={})
 
 
-def _at_rest(
-    folder: Path, say: Say, names: tuple[str, str], enrich: str, **logs: Mapping[str, object]
-) -> Results:
+def recorder_at_rest(folder: Path, say: Say, _runs: int) -> Results:
+    """Measure recorder_cores and recorder_all_cores: recorders alone, side by side, without these
+    questions and with all of them.
+    """
+    driver = psutil.Process()
+    enriched = {"recorder_cores": _USUAL, "recorder_all_cores": _EVERY}
+    with _cluster() as servers, ExitStack() as stack:
+        recorders = {}
+        for name, enrich in enriched.items():
+            options = {
+                "kafka.bootstrap.servers": servers,
+                "pollInterval": f"{INTERVAL_S}s",
+                "enrich": enrich,
+            }
+            spool = folder / name
+            spool.mkdir(mode=0o700)
+            begun = start(options, spool, name, (driver.pid, began_s(driver.pid)))
+            stack.callback(end, begun)
+            recorders[name] = psutil.Process(begun.pid)
+        say(f"wait for {BEGUN_S:.0f} s, then look for {RECORDERS_S:.0f} s")
+        time.sleep(BEGUN_S)
+        looks = []
+        for _ in range(PARTS + 1):
+            at = time.monotonic()
+            looks.append((at, {name: cpu_seconds([one]) for name, one in recorders.items()}))
+            time.sleep(RECORDERS_S / PARTS)
+    (began, before), (ended, used) = looks[0], looks[-1]
+    return {
+        name: Measured(
+            (used[name] - before[name]) / (ended - began),
+            tuple(
+                (then[name] - since[name]) / (to - at)
+                for (at, since), (to, then) in pairwise(looks)
+            ),
+        )
+        for name in enriched
+    }
+
+
+@contextmanager
+def _cluster() -> Iterator[str]:
+    """Yield the addresses of a cluster in which a group and a transaction have committed."""
     with LocalCluster(brokers=3, controllers=1) as cluster:
         replicas = tuple(
             tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS)
@@ -65,10 +113,15 @@ def _at_rest(
         administration.await_settled((1, 2, 3))
         _commit(cluster.bootstrap_servers)
         _commit_transaction(cluster.bootstrap_servers)
+        yield cluster.bootstrap_servers
+
+
+def _at_rest(
+    folder: Path, say: Say, names: tuple[str, str], enrich: str, **logs: Mapping[str, object]
+) -> Results:
+    with _cluster() as servers:
         poll = {"pollInterval": f"{INTERVAL_S}s", "enrich": enrich}
-        config = configured(
-            folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={}, **logs
-        )
+        config = configured(folder, ["local"], servers, poll=poll, groupLog={}, **logs)
         with running(folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")
             await_that(
