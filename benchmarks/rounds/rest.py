@@ -37,8 +37,8 @@ FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
 OF_TRANSACTION: Final = "of-a-transaction"
-RECORDERS_S: Final = 600.0
-"""A round of all questions: `log_dirs` is asked each ten minutes."""
+RECORDERS_S: Final = 300.0
+"""A recorder whose spool nobody reads ends after ten minutes."""
 BEGUN_S: Final = 60.0
 """A recorder has started, and asked each question once."""
 _USUAL: Final = f"{ENRICH}, groups, offsets"
