@@ -88,7 +88,7 @@ AIMS: Final = (
         "the same with all questions of `enrich` at their own beats, and the transactions' log"),
     Aim("rest_all_mb", "MB", "", None, "memory of all processes then"),
     Aim("recorder_cores", "cores", "", None,
-        "processor time of the recorder alone, as of idle_cores, five minutes"),
+        "processor time of the recorder alone, as of idle_cores"),
     Aim("recorder_all_cores", "cores", "", None,
         "that of one beside it which asks all questions, as of idle_all_cores"),
     Aim("decode_ms", "ms", "", None, "an answer of 1,000 x 100 partitions to columns"),

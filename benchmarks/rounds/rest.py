@@ -37,10 +37,10 @@ FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
 OF_TRANSACTION: Final = "of-a-transaction"
-RECORDERS_S: Final = 300.0
-"""A recorder whose spool nobody reads ends after ten minutes."""
 BEGUN_S: Final = 60.0
-"""A recorder has started, and asked each question once."""
+"""A recorder has started, and asked each question once. If nobody reads its spool, it ends after ten
+minutes.
+"""
 _USUAL: Final = f"{ENRICH}, groups, offsets"
 _EVERY: Final = ", ".join(ENRICHMENTS)
 
@@ -76,13 +76,13 @@ def recorder_at_rest(folder: Path, say: Say, _runs: int) -> Results:
             begun = start(options, spool, name, (driver.pid, began_s(driver.pid)))
             stack.callback(end, begun)
             recorders[name] = psutil.Process(begun.pid)
-        say(f"wait for {BEGUN_S:.0f} s, then look for {RECORDERS_S:.0f} s")
+        say(f"wait for {BEGUN_S:.0f} s, then look for {SECONDS:.0f} s")
         time.sleep(BEGUN_S)
         looks = []
         for _ in range(PARTS + 1):
             at = time.monotonic()
             looks.append((at, {name: cpu_seconds([one]) for name, one in recorders.items()}))
-            time.sleep(RECORDERS_S / PARTS)
+            time.sleep(SECONDS / PARTS)
     (began, before), (ended, used) = looks[0], looks[-1]
     return {
         name: Measured(
