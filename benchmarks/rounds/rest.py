@@ -38,9 +38,7 @@ TOPICS: Final = 10
 PARTITIONS: Final = 10
 OF_TRANSACTION: Final = "of-a-transaction"
 BEGUN_S: Final = 60.0
-"""A recorder has started, and asked each question once. If nobody reads its spool, it ends after ten
-minutes.
-"""
+"""A recorder has asked each question once. If nobody reads its spool, it ends after ten minutes."""
 _USUAL: Final = f"{ENRICH}, groups, offsets"
 _EVERY: Final = ", ".join(ENRICHMENTS)
 
