@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.product import ENRICH, await_that, configured, running, table_folder
@@ -36,6 +36,7 @@ SETTLES_S: Final = followed_s(INTERVAL_S) + 60
 FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
+COMMITS: Final = 60
 OF_TRANSACTION: Final = "of-a-transaction"
 BEGUN_S: Final = 60.0
 """A recorder has asked each question once. If nobody reads its spool, it ends after ten minutes."""
@@ -151,7 +152,15 @@ def _commit(servers: str) -> None:
             for n in range(TOPICS)
             for each in range(PARTITIONS)
         ]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        for left in reversed(range(COMMITS)):
+            try:
+                consumer.commit(offsets=offsets, asynchronous=False)
+                break
+            except KafkaException:
+                # On a busy machine the coordinator has not loaded yet.
+                if not left:
+                    raise
+                time.sleep(1)
     finally:
         consumer.close()
 
