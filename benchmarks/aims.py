@@ -84,6 +84,13 @@ AIMS: Final = (
         "processor time by wall clock while nothing happens, polls each 30 s, groups and offsets "
         "asked, three minutes"),
     Aim("rest_mb", "MB", "<=", 1_500, "memory of all processes then"),
+    Aim("idle_all_cores", "cores", "<=", 0.10,
+        "the same with all questions of `enrich` at their own beats, and the transactions' log"),
+    Aim("rest_all_mb", "MB", "", None, "memory of all processes then"),
+    Aim("recorder_cores", "cores", "", None,
+        "processor time of the recorder alone, as of idle_cores"),
+    Aim("recorder_all_cores", "cores", "", None,
+        "that of one beside it which asks all questions, as of idle_all_cores"),
     Aim("decode_ms", "ms", "", None, "an answer of 1,000 x 100 partitions to columns"),
     Aim("decode_half_ms", "ms", "", None, "the same with half of the partitions shrunk"),
     Aim("decode_x", "x", ">=", 15, "kafka-python's time by ours, all in sync, least of all shapes"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Answer, answer
 from metadata_source.log_dirs import KeptSizes
+from metadata_source.open_before import OpenBefore
 from metadata_source.outcomes import FAILED, put_off
 from metadata_source.stable_offsets import StableOffsets
 
@@ -74,6 +75,7 @@ class Asking:
         self._failed_at: dict[str, float] = {}
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
         self.stable = StableOffsets()
+        self.open_before = OpenBefore[int]()
         self._led: dict[str, frozenset[tuple[int, int]]] = {}
         """Partitions of a topic of coordinators, with leader epochs, when these were asked last."""
 
@@ -133,6 +135,10 @@ class _Asker:
     @property
     def stable(self) -> StableOffsets:
         return self.asking.stable
+
+    @property
+    def open_before(self) -> OpenBefore[int]:
+        return self.asking.open_before
 
     @property
     def kept_sizes(self) -> KeptSizes:

@@ -3,8 +3,8 @@
 A broker coordinates what is in the partitions that it leads of a topic of Kafka's own: groups those
 of ``__consumer_offsets``, transactional ids those of ``__transaction_state``. If brokers that were
 asked led all partitions of that topic, before and after they answered and by their own word,
-nothing is missing. Else there is no answer. If that topic may not be seen, or does not exist yet,
-all brokers must have been asked.
+nothing is missing. Else what the other partitions keep is missing. If that topic may not be seen,
+or does not exist yet, all brokers must have been asked.
 """
 
 from __future__ import annotations
@@ -62,6 +62,18 @@ class _Lost:
     error: PollError
 
 
+@dataclass(frozen=True, slots=True)
+class Settled(Generic[T]):
+    """What those coordinators answered that did. `error`: why something may be missing, which is
+    what `unled` keep, partitions of the topic, of so many `partitions`.
+    """
+
+    accounts: list[Account[T]]
+    unled: frozenset[int]
+    partitions: int
+    error: PollError | None
+
+
 def settled_accounts(
     visits: Visits, brokers: Iterable[Broker], asked: Asked[T], given: Time
 ) -> list[Account[T]]:
@@ -70,22 +82,49 @@ def settled_accounts(
 
     Brokers are asked side by side.
     """
+    return _settled(visits, brokers, asked, given, _whole).accounts
+
+
+def settled(visits: Visits, brokers: Iterable[Broker], asked: Asked[T], given: Time) -> Settled[T]:
+    """Return what brokers say, else as `settled_accounts`. Raises PollError if nobody answered, or
+    it is not known which partitions are missing.
+    """
+    return _settled(visits, brokers, asked, given, _known)
+
+
+def _whole(found: Settled[T]) -> Settled[T]:
+    if found.error is not None:
+        raise found.error
+    return found
+
+
+def _known(found: Settled[T]) -> Settled[T]:
+    return found if found.accounts and found.unled else _whole(found)
+
+
+def _settled(
+    visits: Visits,
+    brokers: Iterable[Broker],
+    asked: Asked[T],
+    given: Time,
+    checked: Callable[[Settled[T]], Settled[T]],
+) -> Settled[T]:
     at = at_addresses(brokers, lambda broker: broker.address)
-    accounts = _accounts(visits, at, asked, given)
-    led = frozenset[tuple[int, int]]().union(*(account.led for account in accounts))
+    found = checked(_accounts(visits, at, asked, given))
+    led = frozenset[tuple[int, int]]().union(*(account.led for account in found.accounts))
     if visits.are_new(asked.topic, led):
         # A broker says that it leads a moment before its coordinator begins to load, and lists
         # nothing until then.
         time.sleep(max(0.0, min(_LOADING_BEGINS_S, given.until - time.monotonic())))
-        accounts = _accounts(visits, at, asked, given)
-    return accounts
+        found = checked(_accounts(visits, at, asked, given))
+    return found
 
 
 def _accounts(
     visits: Visits, brokers: Iterable[Sequence[Broker]], asked: Asked[T], given: Time
-) -> list[Account[T]]:
-    """Return what brokers say, a thread a sequence. Raises PollError if something may be
-    missing.
+) -> Settled[T]:
+    """Return what brokers say, a thread a sequence. Raises PollError if the user may not ask, or
+    one has no such request.
     """
     found = side_by_side(
         brokers,
@@ -105,13 +144,14 @@ def _accounts(
     partitions = frozenset[int]().union(*(account.partitions for account in accounts))
     unled = partitions.difference(partition for account in accounts for partition, _ in account.led)
     if not unled and (partitions or not lost):
-        return accounts
+        return Settled(accounts, unled, len(partitions), None)
     problems = _problems(lost, given)
     if unled:
         problems.append(
             f"no broker that answered leads {asked.topic} partitions {some(sorted(unled))}"
         )
-    raise PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
+    error = PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
+    return Settled(accounts, unled, len(partitions), error)
 
 
 def _account_or_lost(

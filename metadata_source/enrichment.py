@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from metadata_source.groups import Coordinated
     from metadata_source.log_dirs import KeptSizes
     from metadata_source.many_brokers import Visits
+    from metadata_source.open_before import OpenBefore
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.stable_offsets import StableOffsets
 
@@ -85,6 +86,10 @@ class Asker(Protocol):
     @property
     def stable(self) -> StableOffsets:
         """What answers to `offsets` told, from poll to poll."""
+
+    @property
+    def open_before(self) -> OpenBefore[int]:
+        """What answers to `transactions` told, from poll to poll."""
 
     def require(self, question: Question) -> None:
         """Raise unless the broker has such a request."""
@@ -390,7 +395,7 @@ def _transactions(asker: Asker, about: Subject) -> Rows:
     if about.offsets is None:
         raise TypeError("nothing is known of leaders")
     visits = asker.visits()
-    told, missing = transactions.described(visits, about.brokers)
+    told, missing = transactions.described(visits, about.brokers, asker.open_before)
     hang, unknown = hanging.hanging(visits, about.brokers, asker.stable, about.offsets.leaders)
     told = [*told, *hang]
     rows = [

@@ -1,7 +1,11 @@
 """Transactions that hang (KIP-664): open on a partition, with no transaction of the same producer
 id and epoch at any coordinator. Nothing ends them but an administrator.
 
-Asked about are partitions whose last stable offset stands still (`stable_offsets`).
+Asked about are partitions whose last stable offset stands still below the end of the log
+(`stable_offsets`): at most 1,000 in one answer, those first on which one hung before, all others by
+turns. `offsets` tells these offsets where a group is behind. Of all other partitions 5,000 are
+asked in each answer: a transaction that hangs holds up compaction and retries of its producer
+whether a group waits for it or not.
 
 1. DescribeProducers of their leaders: which producers have a transaction there that begins at the
    last stable offset or before.
@@ -24,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source import questions
+from metadata_source.ends import stable_offsets
 from metadata_source.errors import PollError
 from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.many_brokers import Time, at_addresses, undone
@@ -50,10 +55,14 @@ if TYPE_CHECKING:
     from metadata_source.stable_offsets import Partition, StableOffsets
 
 MOST: Final = 1_000
-"""Partitions asked about in one answer, at most."""
+"""Partitions of which leaders describe the producers in one answer, at most."""
+NEXT: Final = 5_000
+"""Partitions of which leaders tell the last stable offset in one answer, at most."""
+_UNTOLD_MOST: Final = 100
+"""Partitions that are named, at most, if nobody told their last stable offset."""
 _PARTITIONS_A_REQUEST: Final = 20
 """A broker keeps thousands of producers of a partition."""
-_NOT_TWICE: Final = "the last stable offsets were not told twice yet, see enrichment offsets"
+_NOT_TWICE: Final = "not all partitions were asked twice yet for their last stable offset"
 _NOT_ALLOWED: Final = "the user may not describe every transactional id"
 
 
@@ -88,17 +97,46 @@ def hanging(
     takes the time that is left.
 
     `leaders`: topic, partition and leader of each partition of the poll's answer. If nothing was
-    told of a partition, or of any, an entry without a producer says why.
+    told of a partition, an entry without a producer says why. If nothing was told of any, or one
+    that was left out may have been told before, so does an entry without a partition.
     """
-    if not stable.is_known:
-        return Described([_untold(failed(_NOT_TWICE))], None)
-    if not stable.standing:
-        return Described([], None)
+    _ask_next(visits, brokers, stable, leaders)
+    unknown = _unknown(stable)
     try:
-        return _found(visits, brokers, stable, leaders)
+        found = _found(visits, brokers, stable, leaders)
     except PollError as error:
         reason = outcome_of(error)
         return Described([_untold(reason)], f"no hanging transaction could be told: {reason}")
+    missing = [
+        found.missing,
+        undone(
+            stable.untold.values(),
+            len(leaders),
+            "partitions could not be asked for their last stable offset",
+        ),
+    ]
+    return Described([*found.transactions, *unknown], "; ".join(filter(None, missing)) or None)
+
+
+def _ask_next(
+    visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
+) -> None:
+    partitions = stable.next_of(leaders, NEXT)
+    told, untold = stable_offsets(visits, brokers, partitions, Time.share(visits, 2))
+    stable.take_next(leaders, NEXT, told, untold)
+    known = stable.standing.keys() | stable.untold.keys()
+    if known:
+        stable.forget(known - _leaders(leaders, known).keys())
+
+
+def _unknown(stable: StableOffsets) -> list[Transaction]:
+    """Return entries of what is not known of last stable offsets."""
+    if not stable.is_known:
+        return [_untold(failed(_NOT_TWICE))]
+    untold = sorted(stable.untold.keys() - stable.standing.keys())
+    if len(untold) > _UNTOLD_MOST:
+        return [_untold(failed(f"{len(untold)} partitions told no last stable offset"))]
+    return [_untold(stable.untold[each], each) for each in untold]
 
 
 def _untold(reason: str, partition: Partition | None = None) -> Transaction:
@@ -114,11 +152,18 @@ def _partition(partition: Partition) -> Transaction:
 def _found(
     visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
 ) -> Described:
-    given = Time.share(visits, 1)
-    standing = dict(sorted(stable.standing.items())[:MOST])
-    left_out = len(stable.standing) - len(standing)
+    before = stable.hanging
+    unknown = frozenset(stable.untold)
+    if not stable.standing:
+        before.take(before.open & unknown, unknown, is_whole=stable.is_known)
+        return Described([], None)
+    partitions = before.in_order(stable.standing, lambda each: each)
+    standing = {each: stable.standing[each] for each in partitions[:MOST]}
+    left_out = frozenset(partitions[MOST:])
+    before.leave_out(partitions[MOST:])
     by_leader = _leaders(leaders, standing)
-    first = _producers(visits, brokers, by_leader, given)
+    # Steps have a time of their own: one broker that hangs is not in the way of those after it.
+    first = _producers(visits, brokers, by_leader, Time.share(visits, 4))
     candidates = {
         each: said
         for each, said in first.open.items()
@@ -129,7 +174,7 @@ def _found(
     errors = dict(first.errors)
     suspected: list[_Open] = []
     if candidates:
-        epochs, untold = _at_coordinators(visits, brokers, candidates, given)
+        epochs, untold = _at_coordinators(visits, brokers, candidates)
         for each in candidates:
             if _is_explained(each, epochs):
                 continue
@@ -140,7 +185,7 @@ def _found(
     again = _Producers({}, {}, set())
     if suspected:
         places = {each.partition: by_leader[each.partition] for each in suspected}
-        again = _producers(visits, brokers, places, given)
+        again = _producers(visits, brokers, places, Time.share(visits, 1))
         errors |= again.errors
     found = [
         _entry(each, again.open[each])
@@ -157,9 +202,16 @@ def _found(
     found += [_untold(reason, partition) for partition, reason in sorted(errors.items())]
     if left_out:
         missing.append(
-            f"{left_out} more partitions whose last stable offset does not move were left out"
+            f"{len(left_out)} more partitions whose last stable offset does not move were left out"
         )
-        found.append(_untold(failed(f"{left_out} more partitions were left out")))
+    if before.may_be_known(left_out):
+        found.append(_untold(failed(f"{len(left_out)} more partitions were left out")))
+    hung = {each.partition for each in suspected if each.partition not in errors}
+    before.take(
+        frozenset(hung | (before.open & (errors.keys() | unknown))),
+        left_out.union(errors, unknown),
+        is_whole=stable.is_known,
+    )
     return Described(found, "; ".join(filter(None, missing)) or None)
 
 
@@ -177,13 +229,14 @@ def _entry(hangs: _Open, said: _Said) -> Transaction:
 
 
 def _leaders(leaders: pa.Table, wanted: Iterable[Partition]) -> dict[Partition, int | None]:
-    """Return the leader of each wanted partition, None for none."""
-    found: dict[Partition, int | None] = dict.fromkeys(wanted)
-    topics = pa.array(sorted({topic for topic, _ in found}), pa.string())
+    """Return the leader of each wanted partition that is there, None for none."""
+    wanted = set(wanted)
+    found: dict[Partition, int | None] = {}
+    topics = pa.array(sorted({topic for topic, _ in wanted}), pa.string())
     rows = leaders.filter(pc.is_in(leaders["topic"].cast(pa.string()), topics))
     columns = (rows[name].to_pylist() for name in ("topic", "partition", "leader"))
     for topic, partition, leader in zip(*columns, strict=True):
-        if (topic, partition) in found:
+        if (topic, partition) in wanted:
             found[topic, partition] = leader
     return found
 
@@ -273,13 +326,14 @@ def _read(answer: Any, partitions: Sequence[Partition]) -> _Producers:
 
 
 def _at_coordinators(
-    visits: Visits, brokers: Sequence[Broker], candidates: Iterable[_Open], given: Time
+    visits: Visits, brokers: Sequence[Broker], candidates: Iterable[_Open]
 ) -> tuple[Mapping[int, list[tuple[int, str]]], dict[int, str]]:
     """Return producer id -> epoch and state of its open transactions at coordinators, and the
     producer ids of which that could not be told, with the reason. Raises PollError.
     """
     producer_ids = sorted({each.producer_id for each in candidates})
-    accounts = listed_by_all(visits, brokers, given, producer_ids=producer_ids)
+    accounts = listed_by_all(visits, brokers, Time.share(visits, 3), producer_ids)
+    given = Time.share(visits, 2)
     if not may_describe_all(visits, [account.broker for account in accounts], given):
         raise PollError("authorization", _NOT_ALLOWED)
     told: list[Transaction] = []

@@ -23,31 +23,27 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import questions
 from metadata_source.columns import TIME
 from metadata_source.columns.polls import OFFSET
+from metadata_source.ends import Ends, ask_ends, columns, reason_of, stable
 from metadata_source.errors import PollError
 from metadata_source.images import covered
-from metadata_source.lineage import NO_EPOCH
 from metadata_source.many_brokers import Time, at_addresses, undone
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
-from metadata_source.partition_keys import Numbers, key_of, keys_of, parts_of, places
-from metadata_source.questions import EARLIEST, LATEST, check, commits
+from metadata_source.partition_keys import Numbers, key_of, keys_of, places
+from metadata_source.questions import commits
 from metadata_source.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from metadata_source.groups import Coordinated
@@ -56,14 +52,10 @@ if TYPE_CHECKING:
     from metadata_source.questions import Timed
 
 _GROUPS_A_REQUEST: Final = 50
-_PARTITIONS_A_REQUEST: Final = 10_000
 _FIRST_OF_MANY_GROUPS: Final = 8
 """OffsetFetch's first version of that kind."""
 _SHARE: Final = "share"
-_NO_PARTITION: Final = "not among the partitions of the poll's answer"
-_NO_LEADER: Final = "it has no leader"
 _NO_COMMIT: Final = 2**63 - 1
-_NOT_SAID: Final = "the leader left it out of its answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +109,8 @@ def group_offsets(
     return GroupOffsets(
         _structs(commits.table, ends, simple),
         "; ".join(filter(None, missing)) or None,
-        _stable(ends),
+        stable(ends),
     )
-
-
-def _reason(code: int) -> str | None:
-    """Return what an error code came to; None for none."""
-    try:
-        check(code)
-    except PollError as error:
-        return outcome_of(error)
-    return None
 
 
 # --- what groups have committed ---
@@ -271,7 +254,7 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
     # An index of a group and a topic for each partition.
     topic = np.repeat(np.arange(len(names)), [len(each.partitions) for each in topics])
     group = group_of_topic[topic]
-    partition, offset, epoch, code = _columns(
+    partition, offset, epoch, code = columns(
         topics, "partition_index", "committed_offset", "committed_leader_epoch", "error_code"
     )
     encoded = names.dictionary_encode()
@@ -282,7 +265,7 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         )
     error = np.full(len(topic), None, dtype=object)
     for each in np.unique(code):
-        error[code == each] = _reason(int(each))
+        error[code == each] = reason_of(int(each))
     is_known = (offset >= 0) & (code == 0)
     table = pa.table(
         [
@@ -298,7 +281,7 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         schema=_COMMITS,
     )
     answered = {
-        group_id: _Asked(_reason(each.error_code), answer.sent_at, answer.received_at)
+        group_id: _Asked(reason_of(each.error_code), answer.sent_at, answer.received_at)
         for group_id, each in zip(groups, of_groups, strict=True)
         if group_id in asked
     }
@@ -312,43 +295,10 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
     return answered, table.filter(is_kept)
 
 
-def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
-    """Yield what the partitions of an answer's topics have in these fields."""
-    for name in names:
-        of_field = attrgetter(name)
-        yield np.array(
-            [of_field(each) for topic in topics for each in topic.partitions], dtype=np.int64
-        )
-
-
 # --- the ends of their logs ---
 
 
-@dataclass(slots=True)
-class _Ends:
-    """Of partitions, by their keys in ascending order: the least committed offset, the ends of
-    their logs and last stable offsets, -1 where they are not known or not asked, the bounds of when
-    they were read (µs since 1970), and why one is not known, None if all are.
-    """
-
-    topics: pa.StringArray
-    keys: Numbers
-    committed: Numbers
-    start: Numbers
-    end: Numbers
-    stable: Numbers
-    after: Numbers
-    before: Numbers
-    reasons: npt.NDArray[np.object_]
-
-    @classmethod
-    def unknown(cls, topics: pa.StringArray, keys: Numbers, committed: Numbers) -> _Ends:
-        start, end, stable, after, before = np.full((5, len(keys)), -1, dtype=np.int64)
-        reasons = np.full(len(keys), None, dtype=object)
-        return cls(topics, keys, committed, start, end, stable, after, before, reasons)
-
-
-def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders: pa.Table) -> _Ends:
+def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders: pa.Table) -> Ends:
     """Ask leaders for the ends of the logs of all partitions with a commit."""
     given = Time.share(visits, 1)
     topics = pc.unique(commits["topic"].drop_null()).sort()
@@ -358,113 +308,12 @@ def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders:
     # Where no commit is known nobody is known to be behind.
     offsets = commits["committed_offset"].fill_null(_NO_COMMIT).to_numpy()[wanted >= 0]
     np.minimum.at(committed, each_key, offsets)
-    ends = _Ends.unknown(topics, keys, committed)
-    known = keys_of(leaders, topics)
-    place, is_there = places(known, ends.keys)
-    leader = np.where(is_there, leaders["leader"].to_numpy()[place] if len(known) else -1, -1)
-    ends.reasons[leader < 0] = _NO_LEADER
-    ends.reasons[~is_there] = _NO_PARTITION
-    at_broker = {broker.broker_id: broker for broker in brokers}
-    items = []
-    for each in np.unique(leader[leader >= 0]).tolist():
-        rows = np.flatnonzero(leader == each)
-        if each in at_broker:
-            items.append((at_broker[each], rows))
-        else:
-            ends.reasons[rows] = (
-                f"its leader, broker {each}, is not among the brokers of the poll's answer"
-            )
-    at = at_addresses(items, lambda item: item[0].address)
-
-    def ask(those: Iterable[tuple[Broker, Numbers]]) -> None:
-        for broker, rows in those:
-            _ask_ends(visits, broker, rows, given, ends)
-
-    # Each writes what it finds into rows of its own.
-    side_by_side(at, ask, "ends")
+    ends = Ends.unknown(topics, keys, committed)
+    ask_ends(visits, ends, brokers, leaders, given)
     return ends
 
 
-def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: _Ends) -> None:
-    for begin in range(0, len(rows), _PARTITIONS_A_REQUEST):
-        part = rows[begin : begin + _PARTITIONS_A_REQUEST]
-        # The later end first: it is nearer to the commits.
-        for which, offsets in (
-            (partial(questions.ends, when=LATEST), ends.end),
-            (partial(questions.ends, when=EARLIEST), ends.start),
-            (partial(questions.ends, when=LATEST, committed=True), ends.stable),
-        ):
-            if offsets is ends.stable:
-                part = part[ends.end[part] > ends.committed[part]]
-                if not len(part):
-                    continue
-            try:
-                given.check()
-                answer = visits.ask(broker.address, which(_named(ends, part)), given.until)
-                offset, code = _read_end(answer, ends.topics, ends.keys[part])
-            except PollError as error:
-                if offsets is ends.stable and error.kind == "unsupported_version":
-                    break  # Before Kafka 0.11 there are no transactions.
-                ends.reasons[part] = outcome_of(
-                    PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
-                )
-                break
-            offsets[part] = np.where(code == 0, offset, -1)
-            ends.reasons[part[(offsets[part] < 0) & (code == 0)]] = _NOT_SAID
-            for each in np.unique(code[code != 0]):
-                ends.reasons[part[code == each]] = _reason(int(each))
-            if offsets is ends.end:
-                ends.after[part] = pa.scalar(answer.sent_at, TIME).value
-            ends.before[part] = pa.scalar(answer.received_at, TIME).value
-
-
-def _named(ends: _Ends, part: Numbers) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Return partitions as `questions.ends` asks for them: of each topic, without epochs."""
-    keys = ends.keys[part]
-    topic, partition = parts_of(keys)
-    begins = np.flatnonzero(np.diff(topic, prepend=-1))
-    names = ends.topics.take(pa.array(topic[begins])).to_pylist()
-    return [
-        (name, [(each, NO_EPOCH) for each in those.tolist()])
-        for name, those in zip(names, np.split(partition, begins[1:]), strict=True)
-    ]
-
-
-def _stable(ends: _Ends) -> dict[tuple[str, int], int | None]:
-    """Return the last stable offsets that were told, None where they are the ends of the logs."""
-    told = np.flatnonzero(ends.stable >= 0)
-    if not len(told):
-        return {}
-    # It is asked after the end: so it may be beyond.
-    return {
-        (name, partition): offset if offset < end else None
-        for (name, partition), offset, end in zip(
-            ((name, number) for name, each in _named(ends, told) for number, _ in each),
-            ends.stable[told].tolist(),
-            ends.end[told].tolist(),
-            strict=True,
-        )
-    }
-
-
-def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """Return each wanted partition's offset and error; -1 and 0 if absent. Raises PollError."""
-    answered = answer.response.topics
-    names = pc.index_in(
-        pa.array([each.name for each in answered], pa.string()), value_set=topics
-    ).fill_null(-1)
-    topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in answered])
-    partition, offset, code = _columns(answered, "partition_index", "offset", "error_code")
-    keys = key_of(topic, partition)
-    if (partition < 0).any() or len(np.unique(keys)) < len(keys):
-        raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")
-    place, is_there = places(keys, wanted)
-    if not len(keys):
-        return np.full(len(wanted), -1), np.zeros(len(wanted), dtype=np.int64)
-    return np.where(is_there, offset[place], -1), np.where(is_there, code[place], 0)
-
-
-def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
+def _structs(commits: pa.Table, ends: Ends, simple: Collection[str]) -> pa.StructArray:
     place, is_there = places(ends.keys, keys_of(commits, ends.topics))
 
     def of_ends(values: Numbers, data_type: pa.DataType) -> pa.Array:

@@ -2,7 +2,8 @@
 rows in bronze.
 
 `ok`: all was told. `ok: ...`: all that there is was listed, and the line says what could not be
-told of it. `not_allowed`, `not_supported`, `failed: ...`: nothing is known.
+told of it; of transactions also what may be missing. `not_allowed`, `not_supported`,
+`failed: ...`: nothing is known.
 """
 
 from __future__ import annotations

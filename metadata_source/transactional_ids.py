@@ -9,6 +9,8 @@ from typing import Final
 
 LONGEST: Final = 255
 """Characters of an id, or of a pattern, that is kept whole. Kafka takes 32,767 bytes."""
+CUT: Final = "…"
+"""In an id that was cut."""
 _KEPT: Final = 200
 _RANDOM: Final = re.compile(
     r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|(?<![0-9A-Za-z])[0-9A-Fa-f]{16,}"
@@ -23,7 +25,7 @@ def shortened(text: str | None) -> str | None:
     """
     if text is None or len(text) <= LONGEST:
         return text
-    return f"{text[:_KEPT]}…{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return f"{text[:_KEPT]}{CUT}{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 @lru_cache(maxsize=10_000)

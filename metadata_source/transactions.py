@@ -11,17 +11,25 @@ A broker lists what the user may describe, and does not say that it leaves somet
 there is nothing, it is asked whether it would tell: by an id that nobody has, and if that is
 refused, by all ids in any state.
 
-Both are bounded, by count and by the time that they share evenly. What is left out is one entry
-without an id, which has the reason.
+Both are bounded, by count and by the time that they share evenly. Those that the answer before told
+are described first (`open_before`), all others by turns. What may be open still, though the answer
+does not list it, is an entry with the reason:
+
+- with an id: it was listed, and not described.
+- without an id, with partitions of `__transaction_state`: all ids that these keep, of
+  `partition_count` partitions; their coordinator did not answer.
+- without both: ids from a producer id on; they were listed and left out. It is there if an answer
+  before may have told one of them. Else only the outcome says how many were left out.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from metadata_source import questions
-from metadata_source.coordinators import Asked, settled_accounts
+from metadata_source.coordinators import Asked, settled, settled_accounts
 from metadata_source.errors import PollError
 from metadata_source.kafka_constants import LAST_MS, TRANSACTIONS_TOPIC
 from metadata_source.long_transactions import COMPLETES_WITHIN, LONG
@@ -33,8 +41,9 @@ from metadata_source.transactional_ids import shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metadata_source.coordinators import Account
+    from metadata_source.coordinators import Account, Settled
     from metadata_source.many_brokers import Broker, Visits
+    from metadata_source.open_before import OpenBefore
 
 ONGOING: Final = "Ongoing"
 OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -62,7 +71,8 @@ class TransactionPartition(TypedDict):
 
 class Transaction(TypedDict, total=False):
     """An entry of bronze, by the columns of `columns.polls.TRANSACTION`. `error`: it was listed,
-    and could not be described. Without an id and partitions: there are more of its kind, or may be.
+    and could not be described. Without an id: of all that may be open (above), and of those that
+    hang.
     """
 
     is_hanging: bool
@@ -99,51 +109,105 @@ class Described(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """What a coordinator listed and described. `left_out`: how many it did not describe."""
+    """What a coordinator listed and described. `left_out`: those that it was not asked about."""
 
     listings: list[Listing]
     transactions: list[Transaction]
-    left_out: int = 0
+    left_out: Sequence[Listing] = ()
 
 
-def described(visits: Visits, brokers: Sequence[Broker]) -> Described:
-    """Return the transactions that are open for long, by id. Raises PollError if some may be
-    missing, and says which brokers and partitions. It takes half of the time that is left.
+def described(visits: Visits, brokers: Sequence[Broker], before: OpenBefore[int]) -> Described:
+    """Return the transactions that are open for long, by id, and what may be open still. Raises
+    PollError if nothing is known. It takes half of the time that is left, and half of the rest.
     """
     given = Time.share(visits, 2)
 
     def describe(broker: Broker, listed: _Listed) -> _Listed:
-        # In an order that is the same from answer to answer: long ones have low producer ids.
-        listings = sorted(listed.listings, key=lambda each: (each.producer_id, each))
-        told = described_at(visits, broker, listings[:MOST], given)
-        return _Listed(listed.listings, list(told), max(0, len(listings) - MOST))
+        listings = before.in_order(listed.listings, attrgetter("producer_id"), broker.broker_id)
+        told: list[Transaction] = []
+        asked = 0
+        for batch in _batches(listings[:MOST]):
+            if given.is_over:
+                break
+            told += _described(visits, broker, batch, given)
+            asked += len(batch)
+        told += [
+            {**_listed(broker, each), "error": failed("it was left out")}
+            for each in listings[asked:]
+            if each.producer_id in before.open
+        ]
+        return _Listed(listed.listings, told, listings[asked:])
 
-    accounts = listed_by_all(visits, brokers, given, describe)
-    if not any(account.answer.listings for account in accounts):
-        check_allowed(visits, [account.broker for account in accounts], given)
-    found: dict[str, Transaction] = {}
-    for account in accounts:
+    found = settled(visits, brokers, _asked(visits, given, describe), given)
+    for account in found.accounts:
+        left_out = [each.producer_id for each in account.answer.left_out]
+        before.leave_out(left_out, account.broker.broker_id)
+    if not any(account.answer.listings for account in found.accounts):
+        brokers = [account.broker for account in found.accounts]
+        check_allowed(visits, brokers, Time.share(visits, 2))
+    return _told(found, before)
+
+
+def _told(found: Settled[_Listed], before: OpenBefore[int]) -> Described:
+    known: dict[str, Transaction] = {}
+    for account in found.accounts:
         for each in account.answer.transactions:
             # Two coordinators list an id that moves meanwhile: one of them describes it.
-            if "error" in found.get(each["transactional_id"], {"error": None}):
-                found[each["transactional_id"]] = each
-    errors = [each["error"] for each in found.values() if "error" in each]
-    missing = [undone(errors, len(found), "transactions could not be described")]
+            if "error" in known.get(each["transactional_id"], {"error": None}):
+                known[each["transactional_id"]] = each
     now = datetime.now(UTC)
     long = sorted(
-        (each for each in found.values() if "error" in each or is_long(each, now)),
-        key=lambda each: (each.get("started_at") or now, each["transactional_id"]),
+        (each for each in known.values() if "error" in each or is_long(each, now)),
+        key=lambda each: (
+            each["producer_id"] not in before.open,
+            each.get("started_at") or now,
+            each["transactional_id"],
+        ),
     )
-    left_out = sum(account.answer.left_out for account in accounts) + max(0, len(long) - MOST)
     told = sorted(long[:MOST], key=lambda each: each["transactional_id"])
+    left_out = frozenset(each["producer_id"] for each in long[MOST:]).union(
+        each.producer_id
+        for account in found.accounts
+        for each in account.answer.left_out
+        if (shortened(each.transactional_id) or "") not in known
+    )
+    errors = [each for each in known.values() if "error" in each]
+    missing = [
+        None if found.error is None else found.error.problem,
+        undone(
+            (each["error"] for each in errors),
+            len(known),
+            "transactions could not be described",
+        ),
+    ]
     if left_out:
-        missing.append(f"{left_out} more open transactions were left out")
-        told.append(_untold(failed(f"{left_out} more were left out")))
+        missing.append(f"{len(left_out)} more open transactions were left out")
+    if hidden := before.may_be_known(left_out):
+        reason = failed(f"{len(left_out)} more were left out")
+        told.append({"is_hanging": False, "error": reason, "producer_id": min(hidden)})
+    if found.error is not None:
+        told.append(_of_partitions(found, outcome_of(found.error)))
+    before.take(
+        frozenset(
+            each["producer_id"]
+            for each in long[:MOST]
+            if "error" not in each or each["producer_id"] in before.open
+        ),
+        left_out.union(each["producer_id"] for each in errors),
+        is_whole=found.error is None,
+    )
     return Described(told, "; ".join(filter(None, missing)) or None)
 
 
-def _untold(reason: str) -> Transaction:
-    return {"is_hanging": False, "error": reason}
+def _of_partitions(found: Settled[_Listed], reason: str) -> Transaction:
+    return {
+        "is_hanging": False,
+        "error": reason,
+        "partition_count": found.partitions,
+        "partitions": [
+            {"topic": TRANSACTIONS_TOPIC, "partition": each} for each in sorted(found.unled)
+        ],
+    }
 
 
 def is_long(transaction: Transaction, now: datetime) -> bool:
@@ -158,15 +222,23 @@ def is_long(transaction: Transaction, now: datetime) -> bool:
 
 
 def listed_by_all(
+    visits: Visits, brokers: Iterable[Broker], given: Time, producer_ids: Sequence[int]
+) -> list[Account[_Listed]]:
+    """Return what each coordinator lists of these producer ids. Raises PollError if some may be
+    missing.
+    """
+    return settled_accounts(
+        visits, brokers, _asked(visits, given, producer_ids=producer_ids), given
+    )
+
+
+def _asked(
     visits: Visits,
-    brokers: Iterable[Broker],
     given: Time,
     describe: Callable[[Broker, _Listed], _Listed] = lambda _, listed: listed,
     producer_ids: Sequence[int] = (),
-) -> list[Account[_Listed]]:
-    """Return what each coordinator lists: of these producer ids all, without any those that are
-    open. Raises PollError if some may be missing.
-    """
+) -> Asked[_Listed]:
+    """Of these producer ids all, without any those that are open."""
     question = (
         questions.transactions(producer_ids=producer_ids)
         if producer_ids
@@ -184,9 +256,7 @@ def listed_by_all(
             [],
         )
 
-    return settled_accounts(
-        visits, brokers, Asked(TRANSACTIONS_TOPIC, "transactions", listed, describe), given
-    )
+    return Asked(TRANSACTIONS_TOPIC, "transactions", listed, describe)
 
 
 def check_allowed(visits: Visits, brokers: Sequence[Broker], given: Time) -> None:

@@ -124,15 +124,17 @@ ENRICHMENT_COLUMNS = columns_of(
         member ever joined the group, it only commits. If something could not be told, it is null
         and error says why: not_allowed | not_supported | failed: and the problem | a clause.
     transactions -- On transactions rows, at most 100 each: transactions that are open for long, at
-        most 1,000, those first that began first, as their coordinators described them: ongoing for
-        longer than timeout_ms or five minutes, or prepared and half a minute old. Of an id that is
-        longer than 255 characters the first 200, an ellipsis, and 32 hexadecimal digits of its
-        SHA-256 (of its UTF-8). At most 200 partitions each; partition_count has all. Then those
-        that hang (is_hanging): open on a partition whose last stable offset does not move, and
-        unknown to all coordinators; start_offset, coordinator_epoch and last_written_at are as the
-        partition's leader has them. Of what could not be told error says why, as of offsets: it was
-        listed, and not described; or its partitions were not told; an entry without an id and
-        partitions is of all others of its kind.
+        most 1,000, those first that the answer before told, then those that began first, as their
+        coordinators described them: ongoing for longer than timeout_ms or five minutes, or prepared
+        and half a minute old. Of an id that is longer than 255 characters the first 200, an
+        ellipsis, and 32 hexadecimal digits of its SHA-256 (of its UTF-8). At most 200 partitions
+        each; partition_count has all. Then those that hang (is_hanging): open on a partition whose
+        last stable offset does not move, and unknown to all coordinators; start_offset,
+        coordinator_epoch and last_written_at are as the partition's leader has them. Of what could
+        not be told error says why, as of offsets: it was listed, and not described; or its
+        partitions were not told. An entry without an id is of all that the answer may have left
+        out: of ids that partitions of __transaction_state keep, of partition_count ones; else of
+        producer ids from producer_id on. One that hangs, without partitions: of all that hang.
     log_dirs -- On log_dirs rows, one a broker (broker_id): its log directories, each with Kafka's
         error code (0: online; 56: failed), and the size of its volume (null before Kafka 3.3). Null
         of a broker that did not answer.

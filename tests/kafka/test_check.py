@@ -123,14 +123,20 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "controller quorum": "DESCRIBE on the cluster",
         "consumer groups": "DESCRIBE on the groups",
         "rebalance history": "READ on topic __consumer_offsets",
+        "transactions": "READ on topic __transaction_state",
         "open transactions": "DESCRIBE on the transactional ids",
         "hanging transactions": "READ on the topics",
         "log directories": "DESCRIBE on the cluster",
     }.items():
         assert " ".join(line(output, f"{feature}  ")).endswith(f"missing: {needs}"), output
-    assert (
-        "--add --allow-principal User:alice --operation Read --topic __consumer_offsets" in output
-    )
+    for acl in (
+        "Read --topic __consumer_offsets",
+        "Read --topic __transaction_state",
+        "Describe --transactional-id '*'",
+        "Read --topic '*'",
+        "Describe --cluster",
+    ):
+        assert f"--add --allow-principal User:alice --operation {acl}" in output
 
     def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
         acl = AclBinding(

@@ -2,7 +2,6 @@
 records came without the coordinator, and a group that waits for both.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from datetime import timedelta
@@ -18,8 +17,6 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from local_cluster import LocalCluster
 from metadata_source import transactions
@@ -28,17 +25,13 @@ from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from metadata_source.questions import Question
 from tests.support.beside import beside
+from tests.support.hanging_transactions import PRODUCER_ID, VERIFIED, write_alone
 from tests.support.waiting import eventually
 
 TOPIC, ID, GROUP = "open-transactions-test", "open-transactions-test-app", "open-transactions-test"
 KNOWN, HANGS = 0, 1
 """Partitions."""
-PRODUCER_ID = 2**40
-VERIFIED = "transaction.partition.verification.enable"
-LAST_VERSION = 11
-"""Of Produce, in which a client says to coordinators itself what it adds (before KIP-890)."""
 
 
 @pytest.fixture
@@ -84,35 +77,6 @@ def leave_open(servers: str) -> Producer:
     return made
 
 
-def write_alone(poller: Poller, asking: Asking) -> int:
-    """Write a batch of a transaction that no coordinator is told of; returns Kafka's error."""
-    builder = DefaultRecordBatchBuilder(2, 0, True, PRODUCER_ID, 0, 0, 1 << 16)
-    builder.append(0, 1_763_802_000_000, b"k", b"v", [])
-    data = ProduceRequest.TopicProduceData
-    partition = data.PartitionProduceData(index=HANGS, records=bytes(builder.build()))
-    question = Question(
-        ProduceRequest,
-        {
-            "transactional_id": "open-transactions-test-alone",
-            "acks": -1,
-            "timeout_ms": 10_000,
-            "topic_data": [data(name=TOPIC, partition_data=[partition])],
-        },
-        lowest=3,
-        highest=LAST_VERSION,
-    )
-    metadata = poller.poll().metadata
-    assert metadata is not None
-    about = subject(("transactions",), metadata)
-    assert about.offsets is not None
-    leaders = {
-        (row["topic"], row["partition"]): row["leader"] for row in about.offsets.leaders.to_pylist()
-    }
-    leader = next(each for each in about.brokers if each.broker_id == leaders[TOPIC, HANGS])
-    response = asking.requester.ask(leader.address, question, deadline=time.monotonic() + 30)
-    return int(response.responses[0].partition_responses[0].error_code)
-
-
 def read_from_the_start(servers: str) -> None:
     """Commit the first offset of both partitions: the group is behind on both."""
     member = Consumer({"bootstrap.servers": servers, "group.id": GROUP})
@@ -145,10 +109,9 @@ def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_lead
     monkeypatch.setattr(transactions, "LONG", timedelta(seconds=1))
     monkeypatch.setattr(transactions, "_LISTED_AFTER_MS", 1_000)
     servers = cluster.bootstrap_servers
-    read_from_the_start(servers)
     writer = leave_open(servers)
     with closing(poller.asking(8_000)) as asking:
-        eventually(lambda: write_alone(poller, asking) == 0, "the batch is taken")
+        eventually(lambda: write_alone(poller, asking, TOPIC, HANGS) == 0, "the batch is taken")
         found: dict[tuple[bool, str], dict[str, Any]] = {}
 
         def both() -> bool:
@@ -162,7 +125,9 @@ def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_lead
                     found[each["is_hanging"], each["transactional_id"]] = each
             return len(found) == 2
 
+        # No group is behind there: all partitions are looked at.
         eventually(both, "both transactions")
+        read_from_the_start(servers)
         known, hangs = found[False, ID], found[True, None]
         assert (known["state"], known["error"], known["producer_epoch"]) == ("Ongoing", None, 0)
         assert known["partitions"] == [{"topic": TOPIC, "partition": KNOWN}]

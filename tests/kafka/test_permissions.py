@@ -10,7 +10,7 @@ a listing must know whose the partitions of the offsets topic are.
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -32,14 +32,18 @@ from pyspark.sql.datasource import DataSource
 from local_cluster import LocalCluster
 from metadata_source import transactions
 from metadata_source.datasource import KafkaMetadataSource
+from metadata_source.enrichment import subject
 from metadata_source.errors import LogError
 from metadata_source.kafka_constants import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.transaction.datasource import KafkaTransactionLogSource
+from metadata_source.options import parse
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
-from tests.support.beside import outcomes_of
+from metadata_source.poller import Poller
+from tests.support.beside import beside, outcomes_of
 from tests.support.documents import section
+from tests.support.hanging_transactions import VERIFIED, write_alone
 from tests.support.waiting import eventually
 from truth.administration import Administration, NewTopic
 
@@ -56,6 +60,7 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.max.timeout.ms": "7200000",
+    VERIFIED: "false",
     "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
 }
 
@@ -70,7 +75,9 @@ class Permission(NamedTuple):
 
 Permissions = frozenset[Permission]
 
-OF_COORDINATORS = {"groups", "offsets", "transactions"}
+HANGS = "transactions, those that hang"
+"""A row without a question of its own."""
+OF_COORDINATORS = {"groups", "offsets", "transactions", HANGS}
 LOGS: dict[str, type[DataSource]] = {
     "groupLog": KafkaGroupLogSource,
     "transactionLog": KafkaTransactionLogSource,
@@ -78,6 +85,7 @@ LOGS: dict[str, type[DataSource]] = {
 RESOURCES = {
     "the topics": (ResourceType.TOPIC, TOPIC),
     f"the topic `{OFFSETS_TOPIC}`": (ResourceType.TOPIC, OFFSETS_TOPIC),
+    "all transactional ids": (ResourceType.TRANSACTIONAL_ID, "*"),
     "the transactional ids": (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID),
     f"the topic `{TRANSACTIONS_TOPIC}`": (ResourceType.TOPIC, TRANSACTIONS_TOPIC),
     "the groups": (ResourceType.GROUP, GROUP),
@@ -101,11 +109,13 @@ def permissions(text: str) -> Permissions:
     """What a cell of the table asks for, such as "`DESCRIBE` on the groups and on the cluster"."""
     if text == "none besides":
         return frozenset()
-    said = re.fullmatch(r"`([A-Z_]+)` on (.+)", text)
-    assert said, f"the table of permissions says {text!r}, which this test does not understand"
-    return frozenset(
-        Permission(AclOperation[said[1]], *RESOURCES[name]) for name in said[2].split(" and on ")
-    )
+    found = set()
+    for part in text.split(", "):
+        said = re.fullmatch(r"`([A-Z_]+)` on (.+)", part)
+        assert said, f"the table of permissions says {part!r}, which this test does not understand"
+        of = AclOperation[said[1]]
+        found |= {Permission(of, *RESOURCES[name]) for name in said[2].split(" and on ")}
+    return frozenset(found)
 
 
 def of_every_user() -> Permissions:
@@ -124,11 +134,11 @@ def table() -> dict[str, Permissions]:
         line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.startswith("| `")
     )
     found = {
-        feature.split("`")[1]: permissions(needed)
+        feature.partition(" (")[0].replace("`", ""): permissions(needed)
         for feature, _, needed, *_ in rows
         if feature != "`enrich`"
     }
-    assert set(found) == {*ENRICHMENTS, *LOGS}
+    assert set(found) == {*ENRICHMENTS, *LOGS, HANGS}
     return found
 
 
@@ -215,6 +225,15 @@ def leave_open(servers: str) -> Producer:
     return writer
 
 
+def leave_hanging(servers: str) -> None:
+    options = parse({"kafka.bootstrap.servers": servers}, "batch")
+    with (
+        Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
+        closing(poller.asking(8_000)) as asking,
+    ):
+        assert write_alone(poller, asking, TOPIC, 0) == 0
+
+
 @pytest.fixture(scope="module")
 def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
     with (
@@ -237,6 +256,7 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         patched.setattr(transactions, "LONG", timedelta(0))
         patched.setattr(transactions, "_LISTED_AFTER_MS", 0)
         writer = leave_open(started.bootstrap_servers)
+        leave_hanging(started.bootstrap_servers)
         started.stop(FENCED)
         administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
         for feature in TABLE:
@@ -284,6 +304,8 @@ def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[A
     """What asking for a row's feature came to, in a word, and what was answered."""
     if feature in LOGS:
         return came_to_log(cluster, feature, user)
+    if feature == HANGS:
+        return came_to_those_that_hang(cluster, user)
     with hanging(cluster) if feature in OF_COORDINATORS else nullcontext():
         outcomes, rows = polled(cluster, user, enrich=feature, topicsPattern=TOPIC)
     return outcomes[feature], [
@@ -310,6 +332,26 @@ def came_to_log(cluster: LocalCluster, feature: str, user: str) -> tuple[str, li
         for row in rows
         if row["record"] in {"record", "transactions"}
     ]
+
+
+def came_to_those_that_hang(cluster: LocalCluster, user: str) -> tuple[str, list[Any]]:
+    """After all partitions had two rounds."""
+    options = parse(reach(cluster, user) | {"topicsPattern": TOPIC}, "batch")
+    made = Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms)
+    with hanging(cluster), made as poller, closing(poller.asking(5_000)) as asking:
+        for _ in range(2):
+            metadata = poller.poll().metadata
+            assert metadata is not None
+            assert poller.answerer is not None
+            about = subject(("transactions",), metadata, options.topic_filter)
+            answers = beside(asking.answers(about, poller.answerer))
+            rows = answers.rows.get("transactions")
+            if rows is None:
+                return answers.outcomes["transactions"], []
+    hang = [each for row in rows.values for each in row if each["is_hanging"]]
+    errors = [each["error"] for each in hang if "error" in each]
+    told = [timeless(each) for each in hang if "error" not in each]
+    return (errors or [answers.outcomes["transactions"]])[0], told
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from metadata_source.messages.reading import response_of
+from metadata_source.open_before import OpenBefore
 from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
@@ -61,6 +62,7 @@ class Cluster:
         self.asked: list[tuple[int, str, dict[str, Any]]] = []
         self.coordinated: Any = None
         self.stable = StableOffsets()
+        self.open_before = OpenBefore[int]()
         self.versions: dict[int, int] = {}
         self.ticks = itertools.count()
         self._lock = threading.Lock()

@@ -1,10 +1,13 @@
 """What an answer tells of transactions, and what it leaves open."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from jobs.rules.groups.partition import log_partition
 from jobs.rules.silver.intervals import Key
 from jobs.rules.silver.state import Row
+from metadata_source.transactional_ids import CUT
 
 STATE = (
     "state",
@@ -38,21 +41,48 @@ def told_of(
     """Return the rows of bronze of an answer without what could not be told, and whether a
     transaction that they do not list may be open still: by its key and its row of silver.
 
-    Without an id and partitions an entry stands for all others of its kind.
+    Without an id and partitions an entry stands for all others of its kind: of those that do not
+    hang for producer ids from its own on. With partitions, and not of one that hangs, it stands for
+    all ids that these partitions of the coordinators' log keep.
     """
     told: list[Row] = []
     untold: set[tuple[bool, Any]] = set()
+    others: list[Callable[[Key, Mapping[str, Any]], bool]] = []
     for row in rows:
         entries = row["transactions"] or ()
         told.append({**row, "transactions": [each for each in entries if each["error"] is None]})
-        untold |= {_about(each) for each in entries if each["error"] is not None}
+        for each in entries:
+            if each["error"] is None:
+                continue
+            if each["is_hanging"] or each["transactional_id"] is not None:
+                untold.add(_about(each))
+            elif each["partitions"] is not None:
+                others.append(_kept_by(each))
+            else:
+                others.append(partial(_is_from, each["producer_id"]))
 
     def may_be_open(key: Key, row: Mapping[str, Any]) -> bool:
         opened_by, is_hanging = key
-        about = _places(row["partitions"]) if is_hanging else opened_by
-        return (is_hanging, about) in untold or (is_hanging, None) in untold
+        if is_hanging:
+            return not untold.isdisjoint(((True, _places(row["partitions"])), (True, None)))
+        return (False, opened_by) in untold or any(of(key, row) for of in others)
 
     return told, may_be_open
+
+
+def _is_from(producer_id: int | None, _: Key, row: Mapping[str, Any]) -> bool:
+    return producer_id is None or row["producer_id"] is None or row["producer_id"] >= producer_id
+
+
+def _kept_by(entry: Mapping[str, Any]) -> Callable[[Key, Mapping[str, Any]], bool]:
+    partitions = {each["partition"] for each in entry["partitions"]}
+    count = entry["partition_count"]
+
+    def is_kept(key: Key, _: Mapping[str, Any]) -> bool:
+        # Of an id that was cut nobody knows the partition.
+        return CUT in key[0] or log_partition(key[0], count) in partitions
+
+    return is_kept
 
 
 def _about(entry: Mapping[str, Any]) -> tuple[bool, Any]:

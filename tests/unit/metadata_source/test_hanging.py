@@ -1,5 +1,6 @@
 """Transactions that hang: what leaders and coordinators say of them, and what nobody tells."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from metadata_source.many_brokers import Broker
 from tests.support.coordinators import Cluster, Node, producer, transaction
 
 LEADERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("leader", pa.int32())])
+NO_PARTITIONS = LEADERS.empty_table()
 T0, T1 = ("t", 0), ("t", 1)
 WRITTEN = datetime.fromtimestamp(1_700_000_000, UTC)
 HANGS = {
@@ -40,12 +42,25 @@ def asked(
     standing: dict[tuple[str, int], int] | None = None,
     leaders: dict[tuple[str, int], int] | None = None,
 ) -> tuple[str | None, list[Any]]:
-    """What could not be told, and the transactions. `standing`: t-0 at 5 unless given."""
+    """What could not be told, and the transactions. `standing`: t-0 at 5 unless given, of logs that
+    end at 9.
+    """
+    standing = {T0: 5} if standing is None else standing
+    leaders = {T0: 0} if leaders is None else leaders
+    for partition, leader in leaders.items():
+        if ("host", leader) in cluster.nodes:
+            cluster.nodes["host", leader].logs.setdefault(partition, (0, 9))
+            cluster.nodes["host", leader].stable.setdefault(partition, standing.get(partition, 9))
     for _ in range(2):
-        cluster.stable.take({T0: 5} if standing is None else standing)
+        cluster.stable.take_next(NO_PARTITIONS, 1, {}, {})
+        cluster.stable.take(standing)
+    return hang(cluster, leaders)
+
+
+def hang(cluster: Cluster, leaders: dict[tuple[str, int], int]) -> tuple[str | None, list[Any]]:
     rows = [
         {"topic": topic, "partition": number, "leader": leader}
-        for (topic, number), leader in ({T0: 0} if leaders is None else leaders).items()
+        for (topic, number), leader in leaders.items()
     ]
     brokers = [Broker(number, address) for number, address in enumerate(cluster.nodes)]
     found = found_to_hang(
@@ -55,7 +70,8 @@ def asked(
 
 
 def names(cluster: Cluster) -> list[str]:
-    return [name for _, name, _ in cluster.asked if name != "MetadataRequest"]
+    others = {"MetadataRequest", "ListOffsetsRequest"}
+    return [name for _, name, _ in cluster.asked if name not in others]
 
 
 def test_a_transaction_hangs_that_no_coordinator_knows():
@@ -68,7 +84,7 @@ def test_a_transaction_hangs_that_no_coordinator_knows():
         "DescribeTransactionsRequest",  # whether all ids may be described
         "DescribeProducersRequest",
     ]
-    listed = [v["producer_id_filters"] for _, name, v in cluster.asked if name.startswith("List")]
+    listed = [v["producer_id_filters"] for _, name, v in cluster.asked if "ListTrans" in name]
     assert listed == [[7], [7]]
 
 
@@ -122,15 +138,49 @@ def test_a_topic_that_is_gone_is_forgotten():
     assert cluster.stable.standing == {}
 
 
-def test_nothing_is_asked_before_offsets_were_told_twice():
-    cluster = cluster_of(producer(7, start=5))
-    rows = pa.Table.from_pylist([], LEADERS)
-    reason = "failed: the last stable offsets were not told twice yet, see enrichment offsets"
+def test_all_partitions_are_asked_for_their_last_stable_offset_by_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Whether a group is behind there or not; and nobody knows what hangs before two rounds."""
+    monkeypatch.setattr(hanging, "NEXT", 2)
+    node = Node({0: 1, 1: 1}, producers={T1: [producer(7, start=5)]})
+    node.logs = {("t", n): (0, 9) for n in range(3)}
+    node.stable = {T1: 5}
+    cluster = Cluster(node)
+    hung = {**HANGS, "partitions": [{"topic": "t", "partition": 1}]}
+    reason = "failed: not all partitions were asked twice yet for their last stable offset"
+    unknown = {"is_hanging": True, "error": reason}
+    leaders = dict.fromkeys(node.logs, 0)
+    for answered in ([unknown], [unknown], [hung, unknown], [hung], [hung]):
+        assert hang(cluster, leaders) == (None, answered)
+    asked_for = [
+        [each["partition_index"] for topic in values["topics"] for each in topic["partitions"]]
+        for _, name, values in cluster.asked
+        if name == "ListOffsetsRequest" and values["isolation_level"]
+    ]
+    assert asked_for == [[0, 1], [2], [0, 1], [2], [0, 1]]
+
+
+def test_a_partition_that_does_not_tell_its_last_stable_offset_is_not_told():
+    """Nor are others, if there are too many to name."""
+    node = Node({0: 1, 1: 1}, logs={T0: 6, T1: (0, 9)})
+    cluster = Cluster(node)
+    leaders = {T0: 0, T1: 0}
     for _ in range(2):
-        found = found_to_hang(cluster.visits(), [], cluster.stable, rows)
-        assert found == ([{"is_hanging": True, "error": reason}], None)
-        cluster.stable.take({T0: 5})
-    assert cluster.asked == []
+        missing, found = hang(cluster, leaders)
+    reason = "error 6 (NotLeaderForPartitionError)"
+    asked_for = "partitions could not be asked for their last stable offset"
+    assert missing == f"1 of 2 {asked_for}: {reason}"
+    assert found == [untold(f"failed: {reason}")]
+    assert hang(cluster, {T1: 0}) == (None, []), "the topic is gone"
+    node.logs = {("u", n): 6 for n in range(101)}
+    missing, found = hang(cluster, dict.fromkeys(node.logs, 0))
+    assert missing == f"101 of 101 {asked_for}: {reason}"
+    assert [each["error"] for each in found] == [
+        "failed: 101 partitions told no last stable offset"
+    ]
+    node.logs = {T0: (0, 9)}
+    assert hang(cluster, {T0: 0}) == (None, [])
 
 
 def untold(reason: str, partition: tuple[str, int] = T0) -> dict[str, Any]:
@@ -160,7 +210,13 @@ def test_a_partition_that_its_leader_does_not_tell_has_the_reason(code: int, rea
     assert cluster.stable.standing == {T0: 5, T1: 2}
 
 
-@pytest.mark.parametrize("leaders", [{}, {T0: -1}, {T0: 9}])
+def test_a_partition_that_no_poll_lists_is_forgotten():
+    cluster = cluster_of(producer(7, start=5))
+    assert asked(cluster, leaders={}) == (None, [])
+    assert (cluster.stable.standing, names(cluster)) == ({}, [])
+
+
+@pytest.mark.parametrize("leaders", [{T0: -1}, {T0: 9}])
 def test_a_partition_without_a_leader_is_not_told(leaders: dict[tuple[str, int], int]):
     _, found = asked(cluster_of(), leaders=leaders)
     assert found == [untold("failed: it has no leader that answers")]
@@ -171,6 +227,37 @@ def test_a_leader_that_is_gone_is_not_told():
     cluster.nodes["host", 0].error = PollError("unreachable", "host:0: connection refused")
     _, found = asked(cluster)
     assert found == [untold("failed: broker 0 (host:0): connection refused")]
+
+
+def test_a_leader_that_is_gone_once_coordinators_were_asked_is_not_told():
+    cluster = cluster_of(producer(7, start=5))
+    answer = cluster.answer
+
+    def gone(node: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == "DescribeTransactionsRequest":
+            refused = PollError("unreachable", "host:0: connection refused")
+            cluster.nodes["host", 0].error = refused
+        return answer(node, number, name, request)
+
+    cluster.answer = gone  # type: ignore[method-assign]
+    _, found = asked(cluster)
+    assert found == [untold("failed: broker 0 (host:0): connection refused")]
+
+
+def test_a_broker_that_hangs_and_coordinates_nothing_is_not_in_the_way():
+    cluster = cluster_of(producer(7, start=5))
+    cluster.nodes["host", 2] = Node()
+    cluster.seconds = 1.0
+    ask = cluster.ask
+
+    def hangs(address: Any, question: Any, deadline: float) -> Any:
+        if address == ("host", 2):
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            raise PollError("timeout", "host:2: no answer in time")
+        return ask(address, question, deadline)
+
+    cluster.ask = hangs  # type: ignore[method-assign]
+    assert asked(cluster) == (None, [HANGS])
 
 
 def test_a_transaction_that_its_coordinator_does_not_describe_is_not_told():
@@ -217,13 +304,36 @@ def test_many_partitions_are_asked_in_parts_and_some_are_left_out(monkeypatch: p
     assert cluster.stable.standing == standing
 
 
+def test_partitions_on_which_one_hung_are_asked_about_first_and_all_others_by_turns(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(hanging, "MOST", 3)
+    standing = {("t", n): 5 for n in range(6)}
+    running = {(topic, n): [producer(7 if n == 1 else 8, start=5)] for topic, n in standing}
+    cluster = Cluster(Node({0: 1, 1: 1}, producers=running, transactions=[transaction("a", 8)]))
+    turns = ([0, 1, 2], [1, 3, 4], [1, 5, 0], [1, 2, 3])
+    reasons = []
+    for turn in turns:
+        cluster.asked.clear()
+        missing, found = asked(cluster, standing, dict.fromkeys(standing, 0))
+        assert missing == "3 more partitions whose last stable offset does not move were left out"
+        first = next(v for _, name, v in cluster.asked if name == "DescribeProducersRequest")
+        assert sorted(first["topics"][0]["partition_indexes"]) == sorted(turn)
+        assert found[0] == {**HANGS, "partitions": [{"topic": "t", "partition": 1}]}
+        reasons.append([each["error"] for each in found[1:]])
+    # Once each has had its turn nothing is unknown that another recorder may have told.
+    unknown = ["failed: 3 more partitions were left out"]
+    assert reasons == [unknown, unknown, [], []]
+
+
 def test_an_answer_that_is_too_large_is_asked_for_in_halves():
     standing = {("t", n): 5 for n in range(5)}
     cluster = Cluster(Node({0: 1, 1: 1}, producers={T0: [producer(7, start=5)]}))
     ask = cluster.ask
 
     def too_large(address: Any, question: Any, deadline: float) -> Any:
-        if sum(len(each.partition_indexes) for each in question.fields.get("topics") or ()) > 2:
+        topics = question.fields.get("topics") or ()
+        if sum(len(getattr(each, "partition_indexes", ())) for each in topics) > 2:
             raise PollError("too_large", "host:0: too large")
         return ask(address, question, deadline)
 

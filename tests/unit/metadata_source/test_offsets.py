@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from metadata_source import offsets as offsets_module
+from metadata_source import ends
 from metadata_source.columns.polls import OFFSET, OFFSETS, POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
@@ -133,9 +133,9 @@ def test_the_last_stable_offset_is_asked_where_a_group_is_behind():
         for topic in values["topics"]
     ]
     assert asked_for == [(1, "a", [1]), (1, "b", [0])], "of a partition at its end there is no need"
-    assert (cluster.stable.standing, cluster.stable.is_known) == ({}, False)
+    assert cluster.stable.standing == {}
     asked(cluster)
-    assert (cluster.stable.standing, cluster.stable.is_known) == ({("a", 1): 3}, True)
+    assert cluster.stable.standing == {("a", 1): 3}
 
 
 def test_a_last_stable_offset_that_nobody_tells_is_null_beside_ends_that_are_known():
@@ -425,7 +425,7 @@ def test_many_groups_are_asked_in_parts_and_answers_that_are_too_large_in_smalle
 def test_many_partitions_are_asked_in_parts_and_stand_in_rows_of_a_thousand(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(offsets_module, "_PARTITIONS_A_REQUEST", 700)
+    monkeypatch.setattr(ends, "_PARTITIONS_A_REQUEST", 700)
     partitions = {(f"t-{n % 3}", n): n for n in range(2_500)}
     node = Node(
         {0: 1, 1: 1}, [listed("g")], logs={key: (n, 2 * n) for key, n in partitions.items()}

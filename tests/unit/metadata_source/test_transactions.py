@@ -4,59 +4,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from metadata_source import coordinators, transactions
-from metadata_source.columns.polls import POLLS
-from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
-from metadata_source.many_brokers import Broker
-from metadata_source.offsets import Wanted
-from metadata_source.options import TopicFilter
+from tests.support.asked_transactions import NOBODY_KNOWS, NOT_TWICE, about, ids, requests, told
 from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, transaction
 
-NOT_TWICE = "failed: the last stable offsets were not told twice yet, see enrichment offsets"
-NOBODY_KNOWS = {"is_hanging": True, "error": NOT_TWICE}
-LEADERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("leader", pa.int32())])
-LIST_KEY = 66
 BEGAN = datetime.fromtimestamp(1_700_000_000, UTC)
+LIST_KEY = 66
 WIRE = 32_767
 """Bytes of a string, at most, where messages have no compact ones."""
-
-
-def about(cluster: Cluster, leaders: dict[tuple[str, int], int] | None = None) -> Subject:
-    rows = [
-        {"topic": topic, "partition": number, "leader": leader}
-        for (topic, number), leader in (leaders or {}).items()
-    ]
-    wanted = Wanted(pa.Table.from_pylist(rows, LEADERS), TopicFilter())
-    brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
-    return Subject(("transactions",), [], [], brokers, offsets=wanted)
-
-
-def told(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[dict[str, Any]]]:
-    """The outcome, and the transactions without nulls."""
-    outcome, rows = answered("transactions", subject or about(cluster), cluster)
-    if rows is None:
-        return outcome, []
-    assert rows.topics is None
-    array = pa.array(rows.values, POLLS.field("transactions").type)
-    array.validate(full=True)
-    return outcome, [
-        {name: value for name, value in each.items() if value is not None}
-        for row in array.to_pylist()
-        for each in row
-    ]
-
-
-def ids(found: list[dict[str, Any]]) -> list[str]:
-    return [each["transactional_id"] for each in found if "transactional_id" in each]
-
-
-def requests(cluster: Cluster, name: str) -> list[tuple[int, dict[str, Any]]]:
-    return [(number, values) for number, asked, values in cluster.asked if asked == name]
 
 
 def test_open_transactions_come_from_their_coordinators():
@@ -199,30 +158,6 @@ def test_a_user_who_may_describe_no_id_gets_no_answer_and_one_who_may_describe_s
     assert described[1]["transactional_ids"] == ["mine"], "who lists something may describe it"
 
 
-@pytest.mark.parametrize(
-    ("other", "outcome"),
-    [
-        (
-            Node({1: 5}, list_error=14),
-            (
-                "failed: broker 1 (host:1): error 14 (CoordinatorLoadInProgressError); no broker "
-                "that answered leads __transaction_state partitions 1"
-            ),
-        ),
-        (
-            Node({1: 5}, error=PollError("unreachable", "host:1: connection refused")),
-            (
-                "failed: broker 1 (host:1): connection refused; no broker that answered leads "
-                "__transaction_state partitions 1"
-            ),
-        ),
-        (Node({1: 5}, error=PollError("unsupported_version", "x")), "not_supported"),
-    ],
-)
-def test_nothing_is_told_if_a_coordinator_does_not_answer(other: Node, outcome: str):
-    assert told(Cluster(Node({0: 5}, transactions=[transaction("a")]), other)) == (outcome, [])
-
-
 def test_all_is_told_though_a_broker_is_gone_that_coordinates_nothing():
     gone = Node(error=PollError("unreachable", "host:1: connection refused"))
     outcome, found = told(Cluster(Node({0: 5, 1: 5}, transactions=[transaction("a")]), gone))
@@ -265,37 +200,42 @@ def test_long_ids_are_asked_for_whole_and_kept_short():
     assert described[1]["transactional_ids"] == [long, longer]
 
 
-def test_many_transactions_are_described_in_parts_and_some_are_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(transactions, "_IDS_A_REQUEST", 3)
-    monkeypatch.setattr(transactions, "MOST", 7)
-    node = Node({0: 1, 1: 1}, transactions=[transaction(f"t{n}", 100 - n) for n in range(10)])
+def test_an_id_of_a_megabyte_is_asked_for_by_itself_and_kept_short():
+    """Kafka has none, but an answer may."""
+    huge = "i" * 1_000_000
+    node = Node({0: 1, 1: 1})
+    node.transactions = [transaction(huge, 1), transaction("a", 2), transaction(huge + "j", 3)]
     cluster = Cluster(node)
     outcome, found = told(cluster)
-    assert outcome == "ok: 3 more open transactions were left out"
-    assert ids(found) == [f"t{n}" for n in range(3, 10)], "those of the lowest producer ids stay"
-    assert found[7] == {"is_hanging": False, "error": "failed: 3 more were left out"}
-    asked = [
-        len(v["transactional_ids"]) for _, v in requests(cluster, "DescribeTransactionsRequest")
-    ]
-    assert asked == [3, 3, 1]
-    monkeypatch.setattr(transactions, "_BYTES_A_REQUEST", 4)
-    cluster.asked.clear()
-    assert told(cluster)[1] == found
-    assert len(requests(cluster, "DescribeTransactionsRequest")) == 4, "of two ids of two bytes"
+    assert outcome == "ok"
+    assert sorted(map(len, ids(found))) == [1, 233, 233]
+    asked = [v["transactional_ids"] for _, v in requests(cluster, "DescribeTransactionsRequest")]
+    assert asked == [[huge], ["a"], [huge + "j"]]
 
 
-def test_those_that_are_open_longest_stay_of_all_coordinators(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transactions, "MOST", 2)
-    began = 1_700_000_000_000
-    one = Node({0: 1}, transactions=[transaction(f"a{n}", n, started_ms=began + n) for n in (3, 1)])
-    other = Node(
-        {1: 1}, transactions=[transaction(f"b{n}", n, started_ms=began + n) for n in (4, 2)]
-    )
-    outcome, found = told(Cluster(one, other))
-    assert outcome == "ok: 2 more open transactions were left out"
-    assert ids(found) == ["a1", "b2"]
+def test_an_id_that_another_producer_takes_over_is_the_one_that_is_described():
+    """A coordinator lists the first one, and describes the other."""
+    node = Node({0: 1, 1: 1}, transactions=[transaction("a", 9, 1)])
+    cluster = Cluster(node)
+    answer = cluster.answer
+
+    def before(node_: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        made = answer(node_, number, name, request)
+        for each in made["transaction_states"] if name == "ListTransactionsRequest" else ():
+            each |= {"producer_id": 7, "transaction_state": "PrepareEpochFence"}
+        return made
+
+    cluster.answer = before  # type: ignore[method-assign]
+    (found, _) = told(cluster)[1]
+    assert (found["producer_id"], found["producer_epoch"], found["state"]) == (9, 1, "Ongoing")
+    assert cluster.open_before.open == {9}
+
+
+def test_an_id_that_is_listed_twice_is_told_once():
+    twice = [transaction("a", 7), transaction("a", 9)]
+    cluster = Cluster(Node({0: 1, 1: 1}, transactions=twice))
+    outcome, found = told(cluster)
+    assert (outcome, ids(found), found[0]["producer_id"]) == ("ok", ["a"], 9)
 
 
 def test_an_answer_that_is_too_large_is_asked_for_in_halves():
@@ -333,10 +273,11 @@ def test_a_time_that_no_column_has_is_no_begin(started_ms: int):
 def test_rows_have_a_hundred_transactions_and_equal_answers_are_equal_rows():
     node = Node({0: 1, 1: 1}, transactions=[transaction(f"{n:03}", n) for n in range(150)])
     cluster = Cluster(node)
+    told(cluster)
     _, rows = answered("transactions", about(cluster), cluster)
     node.transactions.reverse()
     _, again = answered("transactions", about(cluster), cluster)
-    assert [len(row) for row in rows.values] == [100, 51]
+    assert [len(row) for row in rows.values] == [100, 50]
     assert rows == again
 
 

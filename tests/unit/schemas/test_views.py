@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from schemas import bronze, consumption, groups, views
-from tests.support import group_views
+from tests.support import group_views, random_held_up
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_states import at
 from tests.support.group_views import BEGINS, ENDED, HIDDEN, MONTHS, MOVES, TOPICS, by_id, poll
@@ -354,3 +354,22 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
         ("gone", 0, "polls", "group_deleted", at(190), at(220)),
     }
     assert len(found) == 7
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_who_waits_for_a_transaction_waits_for_each_that_was_open_on_the_partition(
+    seed: int,
+) -> None:
+    rows = random_held_up.held_up_by_chance(seed)
+    columns = "cluster, group_id, valid_from, partition, records, opened_by, open_from, command"
+    with duckdb_lake(rows, [views.HELD_UP]) as made:
+        found = ask(made, f"SELECT {columns} FROM gold.held_up")
+    expected = random_held_up.waits(rows)
+    assert {tuple(row.values()) for row in found} == expected
+    assert len(found) == len(expected) > 50
+
+
+def test_a_transaction_counts_from_its_begin_up_to_its_end() -> None:
+    with duckdb_lake(random_held_up.boundaries(), [views.HELD_UP]) as made:
+        found = ask(made, "SELECT opened_by FROM gold.held_up")
+    assert sorted(row["opened_by"] for row in found) == ["at", "into"]

@@ -70,5 +70,44 @@ def test_a_transaction_ends_that_an_answer_does_not_list_unless_it_could_not_tel
     assert {row["end_reason"] for row in known.changed.values()} <= {"gone", None}
 
 
+def of_others(**fields: Any) -> dict[str, Any]:
+    return {"transactions": [{**entry(OTHERS, NOT_TOLD), **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "is_open"),
+    [
+        pytest.param({"producer_id": 5}, True, id="its producer id was left out"),
+        pytest.param({"producer_id": 6}, False, id="later producer ids were"),
+        pytest.param({}, True, id="nobody knows which were"),
+        # 'a'.hashCode() is 97.
+        pytest.param(
+            {"partition_count": 50, "partitions": [{"topic": "x", "partition": 47}]},
+            True,
+            id="its coordinator did not answer",
+        ),
+        pytest.param(
+            {"partition_count": 50, "partitions": [{"topic": "x", "partition": 46}]},
+            False,
+            id="another one did not",
+        ),
+    ],
+)
+def test_others_may_be_open_of_a_producer_id_or_partition_that_an_answer_leaves_out(
+    left_out: dict[str, Any], is_open: bool
+):
+    known = after({A: ONGOING, HANGING: HANGS})
+    take("transactions", [of_others(**left_out)], None, SECOND, known)
+    assert known.open.keys() == ({A} if is_open else set())
+
+
+def test_nobody_knows_the_coordinator_of_an_id_that_was_cut():
+    cut = ("i" * 200 + "…" + "0" * 32, False)
+    known = after({cut: ONGOING})
+    unled = [{"topic": "x", "partition": 0}]
+    take("transactions", [of_others(partition_count=50, partitions=unled)], None, SECOND, known)
+    assert known.open.keys() == {cut}
+
+
 def test_what_could_not_be_told_opens_nothing():
     assert after({A: NOT_TOLD, OTHERS: NOT_TOLD, HANGING: NOT_TOLD}).open == {}
