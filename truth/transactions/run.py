@@ -2,9 +2,8 @@
 polled, and the history that is made of both while it happens.
 """
 
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from jobs import group_lag, read_group_log, transaction_history
+from jobs import group_lag, transaction_history
 from jobs.configuration.config import Config
 from jobs.histories.polls import Polls
 from jobs.histories.transactions import TransactionHistory
@@ -58,13 +57,14 @@ PROPERTIES: Final = {
     "auto.leader.rebalance.enable": "false",
 }
 _POLL: Final = {
-    "pollInterval": "1s",
-    "commitInterval": "10s",
+    "pollInterval": "2s",
+    "commitInterval": "20s",
     "enrich": "offsets=2s, transactions=2s",
 }
 _LOG: Final = {"commitInterval": "5s"}
 """So that transactions of seconds are open between batches."""
-_LOOK_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 30.0
+"""Between two looks, each of which makes history of what is there."""
 _TOOL_VERSION: Final = KAFKA_VERSION
 """Of DumpLogSegments, for every version's log: those before 4.0 print no time of begin."""
 
@@ -94,7 +94,7 @@ def run(
         for producer in first:
             producer.answer()
         config = configured(
-            folder, {"kafka.bootstrap.servers": servers}, _POLL, groupLog={}, transactionLog=_LOG
+            folder, {"kafka.bootstrap.servers": servers}, _POLL, transactionLog=_LOG
         )
         ensure_tables(spark, config.lake, TABLES)
         with unverified(AdminClient({"bootstrap.servers": servers}), BROKERS):
@@ -109,9 +109,9 @@ def run(
             await_batches(queries, 1)
             with ThreadPoolExecutor(1) as pool:
                 playing = pool.submit(play, cluster, producers, tracks, say)
-                while not playing.done():
+                while not wait([playing], _LOOK_SECONDS).done:
                     looked.append(_look(spark, config))
-                    time.sleep(_LOOK_SECONDS)
+                    say(f"{len(looked[-1])} rows of transactions")
                 playing.result()
             await_ended(servers)
             say("no transaction is open")
@@ -120,7 +120,6 @@ def run(
         administration.await_settled(range(1, BROKERS + 1))
         log = _logged(cluster)
         say("polled to the end")
-        read_group_log.run(spark, config, True)
     _look(spark, config)
     Engine(spark, config, Polls(["silver"])).catch_up(whole=True)
     transaction_history.run(spark, config, True)
