@@ -156,7 +156,7 @@ def _twins(draw: Draw) -> Iterator[Step]:
             yield Step("crash", name)
 
 
-def _stands(draw: Draw) -> Iterator[Step]:
+def _holds(draw: Draw) -> Iterator[Step]:
     """Readers of committed records stand still until the coordinator ends it."""
     for _ in range(3):
         yield draw.start("a", draw.new_id(), 11_000)
@@ -211,9 +211,9 @@ TRACKS: Final[dict[str, _Scenario]] = {
     "fenced": _fenced,
     "late": _late,
     "twins": _twins,
-    "stands": _stands,
+    "holds": _holds,
 }
-"""Each with every client, but for `stands`."""
+"""Each with every client, but for `holds`."""
 KILLS: Final[dict[str, _Scenario]] = {
     "ongoing": _ongoing,
     "prepared": _prepared,
@@ -233,7 +233,7 @@ def write(seed: int, names: Sequence[str] | None = None) -> tuple[Track, ...]:
     for name in wanted:
         if name == "kills":
             continue
-        clients = CLIENTS if name != "stands" else (chance.choice(CLIENTS),)
+        clients = CLIENTS if name != "holds" else (chance.choice(CLIENTS),)
         for client in clients:
             draw = Draw(random.Random(f"{seed} {name} {client}"), name, client)  # noqa: S311
             tracks.append(Track(f"{name} {client}", tuple(every[name](draw))))
