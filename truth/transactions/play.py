@@ -13,7 +13,7 @@ from metadata_source.kafka_constants import TRANSACTIONS_TOPIC
 from truth.administration import NewTopic
 from truth.dump import TruthError
 from truth.transactions.producers import Producer, Producers
-from truth.transactions.script import HANGS, PARTITIONS, SINGLE, Step, Track
+from truth.transactions.script import HANGS, PAIRS, PARTITIONS, Step, Track
 from truth.transactions.written import Place
 
 LOG_PARTITIONS: Final = 4
@@ -26,11 +26,10 @@ TOPICS: Final = tuple(
     NewTopic(
         name,
         tuple(
-            (number % BROKERS + 1,)
-            if name == SINGLE
-            else tuple((number + n) % BROKERS + 1 for n in range(BROKERS))
+            tuple((number + n) % BROKERS + 1 for n in range(1 if name == PAIRS else 0, BROKERS))
             for number in range(partitions)
         ),
+        (("min.insync.replicas", "2"),) if name == PAIRS else (),
     )
     for name, partitions in PARTITIONS.items()
 )
@@ -50,7 +49,7 @@ class Player:
         self._track = track
         self._say = say
         self._mine: dict[str, Producer] = {}
-        self._elsewhere: Place = (SINGLE, 0)
+        self._elsewhere: Place = (PAIRS, 0)
 
     def play(self) -> None:
         """Do its steps. Raises TruthError for one that cannot be done."""
@@ -73,7 +72,7 @@ class Player:
         elif step.action == "restore":
             restore(self._cluster)
         elif step.action == "kill_elsewhere":
-            self._cluster.kill(self._elsewhere[1] + 1)
+            self._cluster.kill((self._elsewhere[1] + 1) % BROKERS + 1)
         else:
             self._do_to(step, self._mine[step.producer])
 
@@ -85,7 +84,7 @@ class Player:
             self._cluster.kill(coordinator(self._cluster, producer.transactional_id))
         elif step.action == "begin_elsewhere":
             mine = coordinator(self._cluster, producer.transactional_id)
-            self._elsewhere = (SINGLE, mine % BROKERS)
+            self._elsewhere = (PAIRS, mine - 1)
             producer.ask("begin", [self._elsewhere])
             self._answered(step)
         else:
