@@ -68,7 +68,8 @@ def write_alone(poller: Poller, asking: Asking, place: Place) -> int:
     """Write a batch of a transaction that no coordinator is told of; returns Kafka's error."""
     topic, number = place
     builder = DefaultRecordBatchBuilder(2, 0, True, PRODUCER_ID, 0, 0, 1 << 16)
-    builder.append(0, 1_763_802_000_000, b"k", b"v", [])
+    # Retention removes an older record, and the transaction with it.
+    builder.append(0, int(time.time() * 1000), b"k", b"v", [])
     data = ProduceRequest.TopicProduceData
     partition = data.PartitionProduceData(index=number, records=bytes(builder.build()))
     question = Question(
