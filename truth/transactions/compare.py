@@ -119,8 +119,8 @@ def _cause(
     if may_guess(each, cause) and not is_exact:
         score.guessed += 1
         return
-    says = "no row" if row is None else f"{cause}, {row.reason_sureness}"
-    yield f"{each}: aborted as {' or '.join(sorted(truly)) or 'nobody knows'}, history has {says}"
+    found = "no row" if row is None else f"{cause}, {row.reason_sureness}"
+    yield f"{each}: aborted as {' or '.join(sorted(truly)) or 'nobody knows'}, history has {found}"
 
 
 def _long_after(each: Transaction) -> timedelta:
@@ -169,8 +169,8 @@ def _row(each: Transaction, row: Row) -> Iterator[str]:
         "is_live": False,
     }
     for name, value in wanted.items():
-        if (told := getattr(row, name)) != value:
-            yield f"{name} is {value}, history has {told}"
+        if (has := getattr(row, name)) != value:
+            yield f"{name} is {value}, history has {has}"
     if each.outcome == "committed" and (row.aborted_by, row.reason) != (None, None):
         yield f"committed, history has aborted by {row.aborted_by}"
 

@@ -75,13 +75,13 @@ def _pattern(
         "ids_max": _Range(ids, len(records)),
     }
     for name, of in wanted.items():
-        told = getattr(row, name) or 0
-        if not of.least <= told <= of.most:
+        has = getattr(row, name) or 0
+        if not of.least <= has <= of.most:
             right = str(of.least) if of.least == of.most else f"{of.least} to {of.most}"
-            yield f"{name} is {right}, history has {told}"
-    told = row.aborted_by_client + row.aborted_by_coordinator + row.aborted_by_unknown
-    if told != len(aborted):
-        yield f"{len(aborted)} were aborted, history has {told}"
+            yield f"{name} is {right}, history has {has}"
+    has = row.aborted_by_client + row.aborted_by_coordinator + row.aborted_by_unknown
+    if has != len(aborted):
+        yield f"{len(aborted)} were aborted, history has {has}"
     yield from _of_producers(pattern, acts, row)
 
 

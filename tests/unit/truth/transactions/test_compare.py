@@ -99,7 +99,7 @@ WRITTEN = Written(
 
 def row(of: str, first: int, last: int, **more: Any) -> Row:
     begin, prepared, end = LOG.records[first], LOG.records[last - 1], LOG.records[last]
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "transactional_id": of,
         "pattern": pattern_of(of),
         "log_partition": 0,
@@ -131,7 +131,7 @@ def row(of: str, first: int, last: int, **more: Any) -> Row:
         "partition_count": len(begin.places),
         "is_live": False,
     }
-    return Row(**told | more)
+    return Row(**columns | more)
 
 
 BY_COORDINATOR = {"aborted_by": "coordinator", "reason_sureness": "inferred"}
@@ -153,11 +153,11 @@ STILL_STUCK = replace(
 
 def counts(pattern: str, **more: int) -> Counts:
     names = [name for name in Counts.__dataclass_fields__ if name != "pattern"]
-    told = dict.fromkeys(names, 0) | {
+    columns = dict.fromkeys(names, 0) | {
         "ids_min": 1, "ids_max": 1, "begun": 1, "completed": 1, "most_partitions": 1,
         "producer_ids_given": 1,
     }  # fmt: skip
-    return Counts(pattern, **told | more)
+    return Counts(pattern, **columns | more)
 
 
 COUNTS = (
