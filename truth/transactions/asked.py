@@ -69,7 +69,7 @@ def _open(row: Open, log: Logged, hanging: Sequence[Hanging]) -> Iterator[str]:
 
 
 def _states(each: Transaction, since: datetime, until: datetime) -> set[str]:
-    found = {record.state for record in each.records if since <= record.updated_at <= until}
+    found = {record.state for record in each.records if since <= record.written_at <= until}
     return found | {each.state_at(since) or "nothing"}
 
 

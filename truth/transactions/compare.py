@@ -195,8 +195,8 @@ def _earlier(each: Transaction, row: Row) -> Iterator[str]:
         yield f"state {at.state} at {at.updated_at}, history has {row.state}"
     nothing_until = row.seen_at if row.is_live else None
     later = next((record for record in each.records if record.offset > at.offset), None)
-    if nothing_until is not None and later is not None and later.updated_at < nothing_until:
-        yield f"{later.state} at {later.updated_at}, history has nothing until {nothing_until}"
+    if nothing_until is not None and later is not None and later.written_at < nothing_until:
+        yield f"{later.state} at {later.written_at}, history has nothing until {nothing_until}"
     if row.prepared_before is not None and row.prepared_before != each.prepared_at:
         yield f"prepared at {each.prepared_at}, history has {row.prepared_before}"
     if row.outcome is not None and row.outcome != each.outcome:

@@ -19,8 +19,8 @@ NO_TIMEOUT: Final = 2**31 - 1
 
 _BATCH: Final = re.compile(r"^baseOffset: \d+ .*?\bpartitionLeaderEpoch: (\d+) ")
 _RECORD: Final = re.compile(
-    r"^\| offset: (?P<offset>\d+) .*? headerKeys: \[\] key: (?P<key>\{.*?\}) "
-    r"payload: (?P<value>\{.*\})$"
+    r"^\| offset: (?P<offset>\d+) CreateTime: (?P<at>\d+) .*? headerKeys: \[\] "
+    r"key: (?P<key>\{.*?\}) payload: (?P<value>\{.*\})$"
 )
 
 
@@ -39,6 +39,10 @@ class Record:
     timeout_ms: int
     started_at: datetime | None
     updated_at: datetime
+    written_at: datetime
+    """By the record's own timestamp. A last record is made when the end is decided, and written
+    once all markers are.
+    """
     places: frozenset[Place]
 
 
@@ -71,12 +75,12 @@ class Transaction:
     @property
     def prepared_at(self) -> datetime | None:
         """When commit or abort was decided."""
-        return self._first("Prepare")
+        return next((e.updated_at for e in self.records if e.state.startswith("Prepare")), None)
 
     @property
     def completed_at(self) -> datetime | None:
         """When its markers were written."""
-        return self._first("Complete")
+        return next((e.written_at for e in self.records if e.state.startswith("Complete")), None)
 
     @property
     def outcome(self) -> str | None:
@@ -102,16 +106,11 @@ class Transaction:
 
     def state_at(self, at: datetime) -> str | None:
         """The state in which its coordinator has it; None before it began."""
-        before = [record.state for record in self.records if record.updated_at <= at]
+        before = [record.state for record in self.records if record.written_at <= at]
         return before[-1] if before else None
 
     def __str__(self) -> str:
         return f"{self.transactional_id} from {self.started_at:%H:%M:%S.%f}"
-
-    def _first(self, state: str) -> datetime | None:
-        return next(
-            (each.updated_at for each in self.records if each.state.startswith(state)), None
-        )
 
 
 @dataclass(frozen=True)
@@ -133,10 +132,13 @@ def records(log_partition: int, lines: Iterable[str]) -> Iterator[Record]:
             if match is None or epoch is None:
                 raise TruthError(f"not decoded: {line[:300]}")
             key, value = (json.loads(match[name])["data"] for name in ("key", "value"))
-            yield _record(log_partition, int(match["offset"]), epoch, {**key, **value})
+            at = EPOCH + timedelta(milliseconds=int(match["at"]))
+            yield _record(log_partition, int(match["offset"]), epoch, at, {**key, **value})
 
 
-def _record(log_partition: int, offset: int, epoch: int, data: dict[str, Any]) -> Record:
+def _record(
+    log_partition: int, offset: int, epoch: int, written_at: datetime, data: dict[str, Any]
+) -> Record:
     started = data["transactionStartTimestampMs"]
     return Record(
         log_partition=log_partition,
@@ -150,6 +152,7 @@ def _record(log_partition: int, offset: int, epoch: int, data: dict[str, Any]) -
         timeout_ms=data["transactionTimeoutMs"],
         started_at=None if started < 0 else EPOCH + timedelta(milliseconds=started),
         updated_at=EPOCH + timedelta(milliseconds=data["transactionLastUpdateTimestampMs"]),
+        written_at=written_at,
         places=frozenset(
             (each["topic"], number)
             for each in data["transactionPartitions"] or ()

@@ -50,6 +50,7 @@ def transaction(
             timeout_ms=numbers["timeout_ms"],
             started_at=None if state == "Empty" else at(states[0][0]),
             updated_at=at(seconds),
+            written_at=at(seconds),
             places=frozenset() if state.startswith(("Complete", "Empty")) else places,
         )
 

@@ -34,8 +34,8 @@ def printed(offset: int, epoch: int, of: str, state: str, **more: Any) -> Iterat
         "size: 134 magic: 2 compresscodec: none crc: 163408312 isvalid: true"
     )
     yield (
-        f"| offset: {offset} CreateTime: {START} keySize: 28 valueSize: 37 sequence: -1 "
-        f"headerKeys: [] key: {key} payload: {payload}"
+        f"| offset: {offset} CreateTime: {START + 10 * offset} keySize: 28 valueSize: 37 "
+        f"sequence: -1 headerKeys: [] key: {key} payload: {payload}"
     )
 
 
@@ -76,9 +76,10 @@ def test_transactions(log: list[Record]) -> None:
     assert one.initialized_at is None
     assert two.initialized_at == log[-1].updated_at
     assert one.places == {("orders", 0), ("orders", 2)}
-    assert (one.prepared_at, one.completed_at) == (log[2].updated_at, log[3].updated_at)
-    assert one.state_at(log[1].updated_at) == "Ongoing"
-    assert one.state_at(log[0].updated_at) is None
+    assert (one.prepared_at, one.completed_at) == (log[2].updated_at, log[3].written_at)
+    assert log[3].written_at - log[3].updated_at == timedelta(milliseconds=27)
+    assert one.state_at(log[1].written_at) == "Ongoing"
+    assert one.state_at(log[0].written_at) is None
 
 
 def test_what_is_not_decoded_is_an_error() -> None:
