@@ -94,6 +94,8 @@ truth: setup
 	$(BIN)/python -m truth --long
 	$(BIN)/python -m truth.groups
 	$(BIN)/python -m truth.groups --kafka-version 3.9.2
+	$(BIN)/python -m truth.transactions
+	$(BIN)/python -m truth.transactions --kafka-version 3.9.2
 
 # Small changes of the product, each of which a test must notice. PART=today is a twentieth, another one each day.
 mutants: .venv/.ready

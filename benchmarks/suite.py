@@ -47,7 +47,11 @@ MEASURES: Final = {
     "many_answers": Measure("memory.many_answers", _beginning("many_answers_")),
     "groups": Measure("groups.asked", ("groups_s", "offsets_s")),
     "group_log": Measure("group_log.reading", _beginning("group_log_")),
-    "transaction_log": Measure("transaction_log.reading", _beginning("transaction_log_")),
+    "transaction_log": Measure("transaction_log.reading", tuple(
+        name for name in _beginning("transaction_log_")
+        if not name.startswith("transaction_log_5m_"))),
+    "transaction_log_5m": Measure(
+        "transaction_log.reading_long", _beginning("transaction_log_5m_")),
     "cluster_log": Measure("cluster_log.decoding", _beginning("cluster_log_")),
     "cluster_fold": Measure("cluster_fold.losing_a_broker", ("cluster_fold_s",)),
     "lag_fold": Measure("lag.visits", ("lag_fold_s", "lag_fold_kb", "lag_memory_mb")),
@@ -81,7 +85,9 @@ MEASURES: Final = {
     "demo": Measure("rounds.whole.demo", ("demo_s", "demo_polls_on_time", "demo_missed")),
     "test": Measure("rounds.whole.tests", ("test_s",)),
 }  # fmt: skip
-LONG: Final = ("asked", "pages", "fleet_1000", "sizing", "year", "day", "demo", "test")
+LONG: Final = (
+    "asked", "pages", "transaction_log_5m", "fleet_1000", "sizing", "year", "day", "demo", "test",
+)  # fmt: skip
 """Measured when they are asked for."""
 
 

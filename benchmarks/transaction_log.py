@@ -1,19 +1,22 @@
-"""Reading the transaction coordinators' log of a busy cluster in one process: a minute of 2,000
-transactions a second, of 200 ids, each of 50 partitions.
+"""Reading the transaction coordinators' log of a busy cluster in one process: a minute, and five,
+of 2,000 transactions a second, of 200 ids, each of 50 partitions.
 
 Coordinators write three records a transaction, each in a batch of its own: Ongoing and
 PrepareCommit have all partitions. They lie in 50 partitions of the log, which are read as answers
 to fetches have them: 2 MiB of a partition and 4 MiB in all. One transaction in a thousand is
 aborted, one in 10,000 times out. What is measured begins with the bytes of answers and ends with
-rows: batches, CRC, decoding, counting. Time is the processor's, of all threads.
+rows of one batch: CRC, decoding, counting. Time is the processor's, of all threads. The log lies
+in files, which another process writes: so memory is what reading takes.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import resource
 import struct
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from benchmarks.results import Say
 
 SECONDS: Final = 60
+LONG_SECONDS: Final = 300
+"""As of a log whose reader was away: one batch has it all."""
 A_SECOND: Final = 2_000
 IDS: Final = 200
 PARTITIONS: Final = 50
@@ -54,31 +59,56 @@ _TIMEOUT_MS: Final = 60_000
 _ABORTED, _TIMED_OUT = 1_000, 10_000
 """One in so many."""
 
-Log = dict[int, tuple[bytes, list[int]]]
-"""By partition of the log: its bytes, and where each batch begins."""
+
+@dataclass(frozen=True)
+class Partition:
+    """The bytes of a partition of the log, and where each batch begins, and the last one ends."""
+
+    file: Path
+    begins: np.typing.NDArray[np.int64]
+
+
+Log = dict[int, Partition]
 
 
 def reading(folder: Path, say: Say, runs: int) -> Results:
-    """Measure transaction_log_*."""
-    log = written()
+    """Measure transaction_log_*, of a minute."""
+    return _measured(folder, say, runs, SECONDS, "transaction_log")
+
+
+def reading_long(folder: Path, say: Say, runs: int) -> Results:
+    """Measure transaction_log_5m_*."""
+    return _measured(folder, say, runs, LONG_SECONDS, "transaction_log_5m")
+
+
+def _measured(folder: Path, say: Say, runs: int, seconds: int, name: str) -> Results:
+    writer = multiprocessing.get_context("spawn").Process(target=write, args=(folder, seconds))
+    writer.start()
+    writer.join()
+    if writer.exitcode != 0:
+        raise RuntimeError(f"the log was not written: exit status {writer.exitcode}")
+    log = {
+        number: Partition(_file(folder, number), np.load(_file(folder, number, ".npy")))
+        for number in range(LOG_PARTITIONS)
+    }
     cores, sizes = [], []
     before = _resident_mb()
     for _ in range(runs):
         begin = time.process_time()
         rows, counted = read(log)
         taken = time.process_time() - begin
-        cores.append(taken / SECONDS)
+        cores.append(taken / seconds)
         file = folder / "rows.parquet"
         pq.write_table(rows, file, compression="zstd")
         sizes.append(float(file.stat().st_size))
         say(
-            f"{counted:,} records of a minute: {taken:.2f} s of a processor, {len(rows)} rows of "
-            f"{sizes[-1]:,.0f} bytes of Parquet"
+            f"{counted:,} records of {seconds} s: {taken:.2f} s of a processor, {len(rows)} rows "
+            f"of {sizes[-1]:,.0f} bytes of Parquet"
         )
     return {
-        "transaction_log_cores": median(cores),
-        "transaction_log_mb": median([_resident_mb() - before]),
-        "transaction_log_bytes": median(sizes),
+        f"{name}_cores": median(cores),
+        f"{name}_mb": median([_resident_mb() - before]),
+        f"{name}_bytes": median(sizes),
     }
 
 
@@ -112,26 +142,27 @@ def read(log: Log) -> tuple[pa.Table, int]:
 def _answer(log: Log, at: dict[int, int]) -> Iterator[tuple[int, bytes]]:
     """Yield what a leader answers next of its partitions, and note how far it has come."""
     left = _OF_ANSWER
-    for partition, (data, begins) in log.items():
+    for number, partition in log.items():
         most = min(_OF_PARTITION, left)
-        start = at[partition]
-        if start >= len(begins) or most <= 0:
+        begins, start = partition.begins, at[number]
+        if start >= len(begins) - 1 or most <= 0:
             continue
-        begin = begins[start]
-        end = int(np.searchsorted(begins, begin + most, "right")) - 1
-        stop = len(begins) if begin + most >= len(data) else max(end, start + 1)
-        part = data[begin : begins[stop] if stop < len(begins) else len(data)]
-        at[partition] = stop
+        begin = int(begins[start])
+        stop = max(int(np.searchsorted(begins, begin + most, "right")) - 1, start + 1)
+        at[number] = stop
+        with partition.file.open("rb") as file:
+            file.seek(begin)
+            part = file.read(int(begins[stop]) - begin)
         left -= len(part)
-        yield partition, part
+        yield number, part
 
 
-def written() -> Log:
-    """Return a minute of the log."""
+def write(folder: Path, seconds: int) -> None:
+    """Write so many seconds of the log."""
     rng = random.Random(1)
     pieces: dict[int, list[tuple[int, bytes, bytes]]] = {each: [] for each in range(LOG_PARTITIONS)}
     epochs = [0] * IDS
-    for tick in range(SECONDS * A_SECOND // IDS):
+    for tick in range(seconds * A_SECOND // IDS):
         for number in range(IDS):
             at = _START_MS + tick * 1_000 * IDS // A_SECOND + rng.randrange(20)
             ends = (PREPARE_COMMIT, COMPLETE_COMMIT)
@@ -152,16 +183,23 @@ def written() -> Log:
             ):
                 value = _value(state, number, epoch + raised, at, at + later)
                 pieces[number % LOG_PARTITIONS].append((at + later, key, value))
-    return {partition: _batches(records) for partition, records in pieces.items()}
+    for number, records in pieces.items():
+        data, begins = _batches(records)
+        _file(folder, number).write_bytes(data)
+        np.save(_file(folder, number, ".npy"), np.array(begins, np.int64))
+
+
+def _file(folder: Path, number: int, suffix: str = ".log") -> Path:
+    return folder / f"{number}{suffix}"
 
 
 def _batches(records: list[tuple[int, bytes, bytes]]) -> tuple[bytes, list[int]]:
-    data, begins = bytearray(), []
+    data, begins = bytearray(), [0]
     for offset, (ms, key, value) in enumerate(records):
         builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
         builder.append(0, ms, key, value, [])
-        begins.append(len(data))
         data += offset.to_bytes(8) + bytes(builder.build())[8:]
+        begins.append(len(data))
     return bytes(data), begins
 
 

@@ -147,7 +147,8 @@ STATE_COLUMNS = columns_of(
     prepared_offset -- Offset of the record that decides for commit or abort; null without one here.
     prepared_at -- When that record was made: the end of the transaction for its producer.
     completed_offset -- Offset of the record after all markers are written; null without one here.
-    completed_at -- When that record was made.
+    completed_at -- When that record was written: its timestamp, as its value was made once the end
+        was decided.
     initialized_offset -- If InitProducerId is the next record of the id after an abort that is
         complete, and of its epoch, of the next one, or of another producer id: its offset. Of Empty
         its own.

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, incidents, silver
 from schemas.lake import Lake
-from schemas.table import Table
+from schemas.table import Table, View
 from truth.chaos import Entry
 from truth.compare_answers import Answered
 from truth.compare_stale import Heard, heard
@@ -81,7 +81,7 @@ def told(lake: Lake) -> Told:
     )
 
 
-def rows_of(lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
+def rows_of(lake: Lake, table: Table | View, kind: type[Row], where: str = "true") -> list[Row]:
     """Rows of a table as records of a kind, which has some of its columns."""
     return [
         kind(
@@ -95,7 +95,7 @@ def rows_of(lake: Lake, table: Table, kind: type[Row], where: str = "true") -> l
 
 
 def read(
-    lake: Lake, table: Table, columns: Iterable[str], where: str = "true"
+    lake: Lake, table: Table | View, columns: Iterable[str], where: str = "true"
 ) -> list[dict[str, Any]]:
     """These columns of rows of a table."""
     names = ", ".join(f"`{name}`" for name in columns)

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_metadata_history.jars.java import java_command
@@ -38,6 +37,7 @@ from metadata_source.protocol.transaction_specs import STATES
 from tests.support.group_messages import without_nulls
 from tests.support.waiting import eventually
 from truth.dump import dump
+from truth.transactions.producer import OfC, OfJava, Transactional
 
 PARTITIONS = 2
 PROPERTIES = {
@@ -61,69 +61,19 @@ class Played:
     printed: dict[int, list[dict[str, Any]]]
 
 
-Transactions = Callable[[str, int], Any]
-"""Makes a producer of a transactional id with a time-out, ms, that has the methods of `OfC`."""
+Transactions = Callable[[str, int], Transactional]
+"""Makes a producer of a transactional id with a time-out, ms."""
+PLACES = (("orders", 0), ("orders", 1))
+"""The partitions of every transaction."""
 
 
-class OfC:
-    """A producer of librdkafka, which ends transactions as before KIP-890."""
-
-    def __init__(self, servers: str, of: str, timeout_ms: int) -> None:
-        given = {"bootstrap.servers": servers, "transactional.id": of}
-        self._producer = Producer(given | {"transaction.timeout.ms": timeout_ms})
-        self._producer.init_transactions(30)
-
-    def begin(self) -> None:
-        """Begin a transaction with two partitions."""
-        self._producer.begin_transaction()
-        for partition in range(2):
-            self._producer.produce("orders", b"", partition=partition)
-        assert self._producer.flush(30) == 0
-
-    def commit(self) -> None:
-        self._producer.commit_transaction(30)
-
-    def abort(self) -> None:
-        self._producer.abort_transaction(30)
-
-
-class OfJava:
-    """A producer of Java, whose transactions raise the epoch as their cluster's version says."""
-
-    def __init__(self, jvm: Any, servers: str, of: str, timeout_ms: int) -> None:
-        self._jvm, given = jvm, jvm.java.util.Properties()
-        serializer = "org.apache.kafka.common.serialization.StringSerializer"
-        for name, value in {
-            "bootstrap.servers": servers,
-            "transactional.id": of,
-            "transaction.timeout.ms": str(timeout_ms),
-            "key.serializer": serializer,
-            "value.serializer": serializer,
-        }.items():
-            given.setProperty(name, value)
-        self._producer = jvm.org.apache.kafka.clients.producer.KafkaProducer(given)
-        self._producer.initTransactions()
-
-    def begin(self) -> None:
-        """Begin a transaction with two partitions."""
-        self._producer.beginTransaction()
-        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
-        for partition in range(2):
-            self._producer.send(record("orders", partition, None, "x"))
-        self._producer.flush()
-
-    def commit(self) -> None:
-        self._producer.commitTransaction()
-
-    def abort(self) -> None:
-        self._producer.abortTransaction()
-
-
-def transact(make: Transactions, of: str, commits: Sequence[bool], timeout_ms: int = 60_000) -> Any:
+def transact(
+    make: Transactions, of: str, commits: Sequence[bool], timeout_ms: int = 60_000
+) -> Transactional:
     """A producer that has ended some transactions."""
     producer = make(of, timeout_ms)
     for is_commit in commits:
-        producer.begin()
+        producer.begin(PLACES)
         producer.commit() if is_commit else producer.abort()
     return producer
 
@@ -183,12 +133,12 @@ def play(servers: str, make: Transactions) -> list[dict[str, Any]]:
     log = Log(servers)
     rows = log.read()
     fenced = transact(make, "fenced-1", [True])
-    fenced.begin()
+    fenced.begin(PLACES)
     producers += [fenced, transact(make, "fenced-1", [True])]
     hanging = transact(make, "hanging-1", [], timeout_ms=2_000)
-    hanging.begin()
+    hanging.begin(PLACES)
     still_open = transact(make, "open-1", [])
-    still_open.begin()
+    still_open.begin(PLACES)
     rows += log.read()
 
     def aborted() -> bool:

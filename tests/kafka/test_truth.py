@@ -1,6 +1,6 @@
-"""Things are done to real clusters and groups; then history is held against the controllers' own
-log, and against what members and coordinators said. In short: `make truth` does more, and
-tests/kafka/test_pipeline.py all of it at once.
+"""Things are done to real clusters, groups and transactions; then history is held against the
+controllers' own log, and against what members, producers and coordinators said. In short: `make
+truth` does more, and tests/kafka/test_pipeline.py all of it at once.
 """
 
 import secrets
@@ -19,6 +19,8 @@ from truth.groups.script import CONSUMER, COOPERATIVE, WORKING, Kind
 from truth.report import judge, judge_log
 from truth.run import run
 from truth.setups import NEWEST
+from truth.transactions.run import run as run_transactions
+from truth.transactions.script import SHORT, write
 
 SEED, SECONDS = 19993, 40.0
 """Its plan has something of everything: tests/unit/truth/test_chaos.py."""
@@ -36,6 +38,18 @@ def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> Non
     assert exact.compared["leader changes"] > 30
     assert exact.compared["ISR changes"] > 30
     assert exact.compared["broker states"] > 10
+
+
+def test_transactions_agree_with_what_producers_did(spark: SparkSession, tmp_path: Path) -> None:
+    new_lake(spark, tmp_path / "lake")
+    seed = secrets.randbelow(100_000)
+    print(f"python -m truth.transactions --tracks {' '.join(SHORT)} --seed {seed}")
+    score = run_transactions(spark, write(seed, SHORT), tmp_path, say=print)
+    print(score)
+    assert score.faults == []
+    assert score.transactions > 20
+    assert score.rows >= score.aborts >= 4
+    assert score.held_up >= 1
 
 
 @pytest.mark.soak

@@ -198,8 +198,12 @@ class Coordinator:
         truth = self.open.pop(of)
         truth.completed_ms, truth.completed_offset = self.now, self.offset
         state = COMPLETE_COMMIT if known.state == PREPARE_COMMIT else COMPLETE_ABORT
+        assert truth.prepared_ms is not None
+        # Kafka makes it once it is decided, and writes it once all markers are there.
         self._write(
-            of, replace(known, previous=known.producer_id, state=state, partitions=frozenset())
+            of,
+            replace(known, previous=known.producer_id, state=state, partitions=frozenset()),
+            updated_ms=truth.prepared_ms,
         )
 
     def expire(self, of: str) -> None:
@@ -229,7 +233,7 @@ class Coordinator:
             ),
         )
 
-    def _write(self, of: str, now: Metadata) -> None:
+    def _write(self, of: str, now: Metadata, updated_ms: int | None = None) -> None:
         self.ids[of] = now
         topics = [{"topic": "t", "partition_ids": sorted(now.partitions)}]
         given = {
@@ -239,7 +243,9 @@ class Coordinator:
             "transaction_partitions": None
             if now.state == EMPTY
             else topics[: bool(now.partitions)],
-            "transaction_last_update_timestamp_ms": self.now,
+            "transaction_last_update_timestamp_ms": (
+                self.now if updated_ms is None else updated_ms
+            ),
             "transaction_start_timestamp_ms": now.started_ms,
         }
         version = min(self.version, 1)

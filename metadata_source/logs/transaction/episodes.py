@@ -92,13 +92,16 @@ def episodes_of(records: Episodes) -> Episodes:
     is_prepared = (state == PREPARE_COMMIT) | (state == PREPARE_ABORT)
     found |= {"prepared_epoch": np.where(is_prepared, epoch, NONE)}
     found |= {"prepared_version": np.where(is_prepared, version, NONE)}
-    for name, is_one in (
-        ("prepared", is_prepared),
-        ("completed", np.isin(state, COMPLETE)),
-        ("initialized", state == EMPTY),
+    # A coordinator makes the value of the last record once the end is decided, and writes it once
+    # all markers are written, which may be much later: the record's own timestamp is of then.
+    written = np.where(records["ms"] == NONE, updated, np.maximum(records["ms"], updated))
+    for name, is_one, at in (
+        ("prepared", is_prepared, updated),
+        ("completed", np.isin(state, COMPLETE), written),
+        ("initialized", state == EMPTY, updated),
     ):
         found[f"{name}_offset"] = np.where(is_one, offset, NONE)
-        found[f"{name}_ms"] = np.where(is_one, updated, NONE)
+        found[f"{name}_ms"] = np.where(is_one, at, NONE)
     return found
 
 
