@@ -214,6 +214,7 @@ class _Read:
         facts = self.state.facts[cluster]
         if facts.controller_id is not None:
             yield Sample(declared.CONTROLLERS, (), facts.controller_id >= 0)
+            yield Sample(declared.CONTROLLER_ID, (), facts.controller_id)
         if facts.voters is not None:
             yield Sample(declared.VOTERS, (), len(facts.voters))
         if "quorum" in self.state.answered[cluster]:
