@@ -122,7 +122,6 @@ def test_the_dashboard_chooses_clusters_and_shows_incidents() -> None:
         "stuck_transactions",
         "active_controller_id",
         "broker_log_dir_usable_bytes",
-        "broker_log_dir_volume_bytes",
     ],
 )
 def test_transactions_storage_and_controllers_have_panels(metric: str) -> None:
