@@ -126,7 +126,7 @@ def listed(ask: Ask, asked: Question, listings: Sequence[Listing]) -> Iterator[L
         if each.chosen is not None:
             column, value = each.chosen
             rows = rows.filter(pc.equal(rows[column], value))
-        if each.is_newest_first:
+        if len(rows) and each.is_newest_first:
             rows = rows.take([*reversed(range(len(rows)))])
         if len(rows):
             yield Listed(each, rows.slice(0, MOST).select(each.columns), len(rows))

@@ -83,6 +83,9 @@ def test_what_the_lake_has_nothing_of_has_no_table() -> None:
     none = {table: [] for table in (*transaction_rows(), *held_up_rows())}
     with lake_of(none) as lake:
         assert {*tables(lake)} == {"controllers"}
+        lake.execute("DELETE FROM gold.controller_changes")
+        lake.execute("DELETE FROM silver.quorum")
+        assert tables(lake) == {}
 
 
 @pytest.mark.parametrize("error", [OlderLakeError, QueryError])
