@@ -81,7 +81,7 @@ LISTINGS: Final = (
         "At the window's end, the least usable part first.",
         (
             "broker_id", "log_dir", "state", "size_bytes", "total_bytes", "usable_bytes", "usable",
-            "told_at",
+            "answered_at",
         ),
         chosen=("level", "log_dir"),
     ),
