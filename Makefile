@@ -102,6 +102,7 @@ mutants: .venv/.ready
 	$(BIN)/python -m tools.mutants $(PART:%=--part %)
 
 compat: setup
+	$(BIN)/python -m pytest -m soak tests/kafka/test_versions.py
 	$(BIN)/python -m truth --versions $(VERSIONS)
 
 clean:

@@ -28,7 +28,7 @@ from schemas.in_duckdb import (
     tables_of,
     unreadable,
 )
-from schemas.lake import NAMES, UPGRADE, LakeError, named_in, resolved
+from schemas.lake import NAMES, UPGRADE, LakeError, OlderLakeError, named_in, resolved
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from schemas.table import LAKE_VERSION
 
@@ -221,11 +221,11 @@ def _not_known(what: str) -> str:
 
 def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
     """Say that tables of a lake are not there: its first run was stopped, or it is of a version
-    that had none.
+    that had none (OlderLakeError).
     """
     version = older_version(lake) if lake.is_folder else None
     if version is not None:
-        return LakeError(
+        return OlderLakeError(
             f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it; "
             f"{UPGRADE} makes the lake one of version {LAKE_VERSION}"
         )

@@ -41,7 +41,7 @@ def report(
             f"--week is of seven whole days, and of whole clusters: leave out {narrower}"
         )
     read = load(config)
-    from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
+    from kafka_metadata_history.report import listings, make  # noqa: PLC0415 - takes a second
 
     lake, now, week = opened(read.lake), datetime.now(UTC), None
     if is_week:
@@ -49,7 +49,9 @@ def report(
         since, until = (end - WEEK).isoformat(), end.isoformat()
         week = read_week(lake.ask, end, None if cluster is None else str(cluster))
         click.echo(written(week, "table", width=width()), nl=False)
-    page = make.make_report(lake.ask, since, until, filters, now, week=week)
+    page = make.make_report(
+        lake.ask, since, until, filters, now, listings=listings.LISTINGS, week=week
+    )
     say(beside(lake, lambda: [make.write_report(page, out)]))
 
 

@@ -71,6 +71,10 @@ class LakeError(KafkaMetadataHistoryError, ValueError):
     """Raised for a lake that is foreign, of another version, or cannot be written. One line."""
 
 
+class OlderLakeError(LakeError):
+    """Raised for tables that came after the version of the lake, which has none yet. One line."""
+
+
 @dataclass(frozen=True)
 class Lake:
     """Where the tables are: in folders under `root` (a path or URI), or in schemas of `catalog`."""

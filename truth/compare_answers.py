@@ -19,7 +19,7 @@ from truth.model.states import PartitionState, Truth
 COMMITTED_WITHIN = timedelta(milliseconds=500)
 """A record has the time at which its batch was begun; answers show it once it is committed."""
 
-KINDS = ("configs", "reassignments", "groups")
+KINDS = ("configs", "reassignments", "groups", "log_dirs")
 """Those that every version answers."""
 SETTLING = timedelta(seconds=10)
 """So long after something was done to a node an answer may be refused."""
@@ -35,16 +35,19 @@ class Answered:
 
 
 def compare_kinds(
-    answers: Iterable[Answered], journal: Sequence[Entry], until: datetime
+    answers: Iterable[Answered],
+    journal: Sequence[Entry],
+    until: datetime,
+    kinds: Iterable[str] = KINDS,
 ) -> Iterator[str]:
-    """Yield the kinds that nobody answered, and what was said of those that were refused while all
-    nodes were in their places, before `until`. That no time was left says something of this
-    machine, and nothing of the version.
+    """Yield those of these kinds that nobody answered, and what was said of those that were refused
+    while all nodes were in their places, before `until`. That no time was left says something of
+    this machine, and nothing of the version.
     """
     moving = [entry for entry in journal if entry.nodes]
     since, back = moving[0].began_at, moving[-1].ended_at + SETTLING
     calm = [each for each in answers if each.asked_at < since or back <= each.asked_at < until]
-    for kind in KINDS:
+    for kind in kinds:
         told = {each.outcome for each in calm if each.kind == kind}
         refused = [each for each in told if not any(word in each for word in _AS_GOOD)]
         if refused or not any(each.startswith("ok") for each in told):

@@ -166,7 +166,8 @@ def _refused(run: Run, interval: int) -> list[str]:
     if run.groups is None:
         return []
     until = run.groups.moves[0].began_at
-    return list(compare_kinds(lake.answered(run.lakes[interval].lake), run.journal, until))
+    answers = lake.answered(run.lakes[interval].lake)
+    return list(compare_kinds(answers, run.journal, until, run.setup.kinds))
 
 
 def failed_steps(journal: Sequence[Entry]) -> list[str]:

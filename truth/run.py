@@ -232,7 +232,9 @@ def _config(
     folder: Path, cluster: LocalCluster, setup: Setup, interval: int, batch_seconds: int
 ) -> Config:
     # Asked with each poll: what was not asked is unknown, and unknown is never wrong.
-    kinds = ["reassignments", "elr", *(["groups"] if setup.group_scripts else [])]
+    kinds = ["reassignments", "elr"]
+    if setup.group_scripts:
+        kinds += ["groups", "log_dirs", "transactions", "quorum"]
     poll = {
         "pollInterval": f"{interval}s",
         "commitInterval": f"{batch_seconds}s",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from local_cluster.cluster import KAFKA_VERSION
 from truth.administration import NewTopic
 from truth.compare import tolerance
+from truth.compare_answers import KINDS
 from truth.groups.script import Script
 from truth.scenarios import PROPERTIES, plan, topics
 from truth.steps import Step
@@ -47,6 +48,13 @@ class Setup:
     def quorum_fails(self) -> bool:
         """Controllers fail too: they are three, or brokers."""
         return self.controllers != 1
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What can be asked beside polls, and is answered by this version."""
+        since = tuple(map(int, self.kafka_version.split(".")))
+        more = {"transactions": since >= (3, 0), "quorum": not self.zookeeper and since >= (3, 3)}
+        return (*KINDS, *(kind for kind, is_answered in more.items() if is_answered))
 
     def tolerance(self, interval: int) -> timedelta:
         """How far the answers of polls at an interval, in seconds, may trail the log."""

@@ -27,7 +27,7 @@ from jobs.rules.log.records import in_order
 from jobs.rules.log.silver import TABLES as LOG_TABLES
 from jobs.rules.round import GOLD, SILVER, RoundSettings
 from jobs.rules.silver.cluster import BROKERS, CONTROLLER, WITNESSES
-from jobs.rules.silver.compare import RECORD, TOPIC_RECORD, narrowed_rows
+from jobs.rules.silver.compare import BESIDE, RECORD, TOPIC_RECORD, narrowed_rows
 from jobs.rules.silver.state import Row
 from jobs.rules.takes import Take
 from jobs.run.session import COMPILED_FROM, session_for
@@ -275,5 +275,6 @@ def _said_rows(said: pa.Table) -> Iterator[Row]:
     for record in said["record"].unique().to_pylist():
         rows = said.filter(pc.equal(said["record"], record))
         if record not in ("poll", "answer"):
-            rows = rows.select(TOPIC_RECORD if record == "topic" else [*RECORD, record])
+            of_kind = (*RECORD, record, *BESIDE.get(record, ()))
+            rows = rows.select(TOPIC_RECORD if record == "topic" else of_kind)
         yield from rows_of(rows)

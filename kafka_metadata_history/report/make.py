@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_metadata_history.answers.questions import Ask
+    from kafka_metadata_history.report.listings import Listing
     from kafka_metadata_history.report.queries import Section
 
 
@@ -61,12 +62,14 @@ def make_report(
     now: datetime,
     *,
     sections: Sequence[Section] = SECTIONS,
+    listings: Sequence[Listing] = (),
     week: pa.Table | None = None,
 ) -> Report:
     """Make a report. Times, filters and errors are those of `question` in answers/questions.py.
-    `week`: as `read_week` answers; the page has the rows of its cluster.
+    `listings`: the tables below the figures. `week`: as `read_week` answers; the page has the rows
+    of its cluster.
     """
-    found = read_report_data(ask, since, until, filters, now, sections=sections)
+    found = read_report_data(ask, since, until, filters, now, sections=sections, listings=listings)
     return Report(page(found, "" if week is None else of_cluster(week, found.cluster)), found.rows)
 
 

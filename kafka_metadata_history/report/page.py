@@ -20,6 +20,7 @@ from bokeh.resources import Resources
 
 from kafka_metadata_history.answers.questions import FILTERS
 from kafka_metadata_history.answers.questions import shown as time_shown
+from kafka_metadata_history.answers.text import as_table
 from kafka_metadata_history.report import figures
 from kafka_metadata_history.report.legends import legend
 from kafka_metadata_history.report.marks import shown
@@ -27,7 +28,7 @@ from kafka_metadata_history.report.moments import between, ms, text
 from kafka_metadata_history.report.queries import PARTITIONS, SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafka_metadata_history.report.marks import DrawnSection, Mark
     from kafka_metadata_history.report.report_data import ReportData
@@ -78,7 +79,7 @@ def page(data: ReportData, week: str = "") -> str:
     is_empty = data.rows == 0
     body = [_header(data), *([_week(week)] if week else [])]
     if is_empty:
-        body.append(_nothing(data))
+        body += [_nothing(data), *_listed(data)]
         return _html(_title(data), body, ())
     on = figures.axis(data.window, data.gaps)
     sections, parts, plots = [], [], {}
@@ -97,7 +98,7 @@ def page(data: ReportData, week: str = "") -> str:
         for plot in plots.values():
             document.add_root(plot)
     roots = {plot.id: f"figure-{name}" for name, plot in plots.items()}
-    body += [_largest(data), _tools(), *parts, _panel()]
+    body += [_largest(data), _tools(), *parts, *_listed(data), _panel()]
     items = {
         "docs": {"report": document.to_json(deferred=False)},
         "items": [{"docid": "report", "roots": roots, "root_ids": list(roots)}],
@@ -290,6 +291,26 @@ def _largest(data: ReportData) -> str:
         "(UTC)</th><th>Inferred</th>"
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
+
+
+def _listed(data: ReportData) -> Iterator[str]:
+    for each in data.listed:
+        of = each.listing
+        if each.rows is None:
+            told = f'<p class="about">Nothing is known of this: {escape(each.missing)}</p>'
+        else:
+            line = command(data, of.question)
+            is_part = each.count > len(each.rows)
+            part = f"{len(each.rows)} of {each.count:,} rows are shown. " if is_part else ""
+            told = (
+                f'<p class="about">{escape(of.about)}</p><div class="wide"><pre>'
+                f'{escape(as_table(each.rows))}</pre></div><p class="note">{part}'
+                f"All rows: <code>{escape(line)}</code></p>"
+            )
+        yield (
+            f'<section class="listed" id="listed-{of.question}"><h2>{escape(of.title)}</h2>{told}'
+            "</section>"
+        )
 
 
 # --- figures ---

@@ -16,6 +16,7 @@ from kafka_metadata_history.answers.questions import (
     reach,
 )
 from kafka_metadata_history.report import queries
+from kafka_metadata_history.report.listings import listed
 from kafka_metadata_history.report.marks import DrawnSection, Window, drawn_section, shown
 from kafka_metadata_history.report.moments import ms
 from metadata_source.text import counted
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kafka_metadata_history.answers.questions import Ask, Question
+    from kafka_metadata_history.report.listings import Listed, Listing
 
 LARGEST: Final = 10
 INCIDENTS: Final = 3
@@ -68,6 +70,7 @@ class ReportData:
     largest: Sequence[Row]
     incidents: Sequence[str] = ()
     """Sentences that say which incidents the window has, the worst first."""
+    listed: Sequence[Listed] = ()
 
     @property
     def rows(self) -> int:
@@ -83,6 +86,7 @@ def read_report_data(
     now: datetime,
     *,
     sections: Sequence[queries.Section] = queries.SECTIONS,
+    listings: Sequence[Listing] = (),
 ) -> ReportData:
     """Ask the lake. Times and filters as `kafka_metadata_history.answers.questions.question` takes
     them.
@@ -126,6 +130,7 @@ def read_report_data(
         _ask_if_there(ask, asked, queries.LEVELS) if queries.PARTITIONS in sections else (),
         _largest(ask, asked),
         _incidents(ask, asked),
+        [*listed(ask, asked, listings)],
     )
 
 

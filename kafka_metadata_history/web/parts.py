@@ -19,6 +19,7 @@ from kafka_metadata_history.answers.questions import (
 )
 from kafka_metadata_history.answers.whatif.read import LOST
 from kafka_metadata_history.web.page import Field, Figures, Form, Link, Rows, Slider, address
+from schemas.lake import OlderLakeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ STEPS: Final = 300
 DAY: Final = "1 day"
 TIME: Final = "a time in ISO form, or how long ago"
 _NOTHING: Final = "Nothing in this window, as far as it is known."
+_OLDER: Final = "Not known."
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,16 @@ class Window:
         return question(name, self.since, self.until, narrowing, self.of.now), where
 
     def rows(self, name: str, title: str | None = None, **more: object) -> Rows:
-        """Return the first rows of a named question as a section."""
+        """Return the first rows of a named question as a section; without rows, and with a line
+        that says why, if the lake is older than the tables that it asks.
+        """
         asked, where = self.asked(name, **more)
-        rows = self.of.ask(asked.sql)
-        first = rows.slice(0, MOST)
-        return Rows(name, title or about(name)[0], first, part(len(rows)), _NOTHING, more=where)
+        title = title or about(name)[0]
+        try:
+            rows = self.of.ask(asked.sql)
+        except OlderLakeError as error:
+            return Rows(name, title, pa.table({}), empty=_OLDER, lines=[str(error)])
+        return Rows(name, title, rows.slice(0, MOST), part(len(rows)), _NOTHING, more=where)
 
     def figures(self) -> Figures:
         """Return the section with the report's figures."""

@@ -44,6 +44,8 @@ COMPARED = (
 RECORD = ("poll_id", "record", "topic", "chunk")
 TOPIC_RECORD = (*RECORD, *(column.name for column in TOPIC_COLUMNS))
 """The columns of records of topics."""
+BESIDE = {"quorum": ("quorum_replicas",), "log_dirs": ("broker_id",)}
+"""The columns of records of other kinds, beside RECORD and the one with the kind's name."""
 
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 

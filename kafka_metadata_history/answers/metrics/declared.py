@@ -92,6 +92,11 @@ FAILED_DIRS: Final = Metric(
 CONTROLLERS: Final = Metric(
     "active_controllers", "1 if there is an active controller, else 0.", absent=_OF_QUORUM
 )
+CONTROLLER_ID: Final = Metric(
+    "active_controller_id",
+    "The id of the active controller; -1 if there is none.",
+    absent=_OF_QUORUM,
+)
 VOTERS: Final = Metric("quorum_voters", "Controllers that vote.", absent=_OF_QUORUM)
 VOTERS_BEHIND: Final = Metric(
     "quorum_voters_behind",
@@ -241,6 +246,7 @@ METRICS: Final = (
     STALE,
     FAILED_DIRS,
     CONTROLLERS,
+    CONTROLLER_ID,
     VOTERS,
     VOTERS_BEHIND,
     OBSERVERS_BEHIND,

@@ -21,6 +21,7 @@ from kafka_metadata_history.answers.metrics.declared import (
     Sample,
 )
 from kafka_metadata_history.answers.metrics.read import read_state
+from metadata_source.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -79,7 +80,9 @@ def ages(state: LakeMetrics, now: datetime) -> bytes:
 
 
 def body(state: LakeMetrics, of: Observed) -> bytes:
-    """Return all other metrics of the clusters that are observed."""
+    """Return all other metrics of the clusters that are observed, and what a lake of an older
+    version lacks as comments, which Prometheus passes over.
+    """
     found = [
         (each.cluster, sample)
         for each in state.clusters
@@ -87,7 +90,8 @@ def body(state: LakeMetrics, of: Observed) -> bytes:
         for sample in each.samples
     ]
     found += _lags([each for each in state.clusters if each.cluster in of.lags])
-    return _text(found)
+    comments = "".join(f"# Not known: {printable(each)}\n" for each in state.lacks)
+    return comments.encode() + _text(found)
 
 
 def _text(samples: Iterable[tuple[str, Sample]]) -> bytes:

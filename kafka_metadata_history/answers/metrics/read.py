@@ -24,6 +24,7 @@ from kafka_metadata_history.answers.metrics.state import (
 )
 from metadata_source.options import parse
 from schemas.incidents import SEVERITIES
+from schemas.lake import OlderLakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,6 +86,7 @@ def read_state(
             for each in limits
         ],
         availability,
+        read.lacks,
     )
 
 
@@ -162,6 +164,7 @@ class _Read:
     roles: Mapping[str, Sequence[Row]]
     log_dirs: Mapping[str, Sequence[Row]]
     keeps_events: bool
+    lacks: Sequence[str]
 
     @classmethod
     def of(
@@ -171,6 +174,7 @@ class _Read:
         lasting: dict[str, list[Incident]] = {}
         for each in read_open(ask, None):
             lasting.setdefault(each.cluster, []).append(each)
+        lacks: list[str] = []
         return cls(
             state,
             {row["cluster"]: row for row in cluster_rows(state)},
@@ -179,12 +183,13 @@ class _Read:
             {row["cluster"]: row["groups"] for row in _rows(ask, "stuck")},
             _by_cluster(_rows(ask, "events", since=recently.isoformat())),
             _by_cluster(_rows(ask, "stale")),
-            {row["cluster"]: row for row in _rows(ask, "transactions")},
+            {row["cluster"]: row for row in _rows_since(ask, "transactions", lacks)},
             _by_cluster(state.rows("brokers")) if brokers else None,
             _by_cluster(state.rows("loads")) if brokers else {},
             _by_cluster(_rows(ask, "brokers")) if brokers else {},
-            _by_cluster(_rows(ask, "log_dirs")),
+            _by_cluster(_rows_since(ask, "log_dirs", lacks)),
             keeps_events,
+            lacks,
         )
 
     def samples(self, cluster: str) -> Iterator[Sample]:
@@ -209,6 +214,7 @@ class _Read:
         facts = self.state.facts[cluster]
         if facts.controller_id is not None:
             yield Sample(declared.CONTROLLERS, (), facts.controller_id >= 0)
+            yield Sample(declared.CONTROLLER_ID, (), facts.controller_id)
         if facts.voters is not None:
             yield Sample(declared.VOTERS, (), len(facts.voters))
         if "quorum" in self.state.answered[cluster]:
@@ -312,6 +318,15 @@ def _by_cluster(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row["cluster"], []).append(row)
     return found
+
+
+def _rows_since(ask: Ask, name: str, lacks: list[str]) -> list[Row]:
+    """Return rows of tables that a lake of an older version does not have, which `lacks` gets."""
+    try:
+        return _rows(ask, name)
+    except OlderLakeError as error:
+        lacks.append(str(error))
+        return []
 
 
 def _rows(ask: Ask, name: str, **values: object) -> list[Row]:

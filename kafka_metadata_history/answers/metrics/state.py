@@ -53,8 +53,9 @@ class Availability:
 @dataclass(frozen=True)
 class LakeMetrics:
     """All configured clusters, in the order of the configuration. `availability`: None if the lake
-    has no history.
+    has no history. `lacks`: lines that say what a lake of an older version does not have.
     """
 
     clusters: Sequence[ClusterMetrics]
     availability: Availability | None = None
+    lacks: Sequence[str] = ()

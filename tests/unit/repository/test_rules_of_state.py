@@ -90,9 +90,10 @@ def test_an_unknown_metric_is_found() -> None:
     assert list(check_deploy.metrics_that_are_none(wrong)) == ["kafka_history_stale_broker"]
 
 
-def test_each_rule_has_cases() -> None:
-    cases = CASES.read_text()
+def test_each_rule_has_cases_and_is_described() -> None:
+    cases, described = CASES.read_text(), (ROOT / "docs" / "metrics.md").read_text()
     assert all(rule["alert"] in cases for rule in rules())
+    assert all(f"| {rule['alert']} |" in described for rule in rules())
 
 
 def test_the_dashboard_chooses_clusters_and_shows_incidents() -> None:
@@ -113,6 +114,19 @@ def test_the_dashboard_chooses_clusters_and_shows_incidents() -> None:
     for panel in of["panels"]:
         for target in panel["targets"]:
             assert "$cluster" in target["expr"], panel["title"]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "stuck_transactions",
+        "active_controller_id",
+        "broker_log_dir_usable_bytes",
+    ],
+)
+def test_transactions_storage_and_controllers_have_panels(metric: str) -> None:
+    shown = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    assert any(f"kafka_history_{metric}{{" in each for each in shown)
 
 
 def test_panels_do_not_overlap() -> None:

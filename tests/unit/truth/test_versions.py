@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from truth.__main__ import main
+from truth.compare_answers import KINDS
 from truth.setups import SETUPS, Setup
 from truth.versions import VERSIONS
 
@@ -23,6 +24,20 @@ def test_each_step_waits_until_polls_had_to_show_the_one_before(version: Setup) 
     polled = 2 * version.tolerance(2) + timedelta(seconds=2 * 2)
     steps = version.plan(0, (1, 2, 3), 60)
     assert all(step.wait > polled.total_seconds() for step in steps[1:] if step.action != "create")
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("2.8.2 ZooKeeper", set()),
+        ("3.9.2 ZooKeeper", {"transactions"}),
+        ("3.3.2 KRaft", {"transactions", "quorum"}),
+        ("4.3.1 KRaft", {"transactions", "quorum"}),
+    ],
+)
+def test_a_version_is_held_to_what_it_can_answer(name: str, kinds: set[str]) -> None:
+    (setup,) = (each for each in VERSIONS if each.name == name)
+    assert {*setup.kinds} == {*KINDS} | kinds
 
 
 def test_two_brokers_are_out_at_once_and_all_come_back() -> None:

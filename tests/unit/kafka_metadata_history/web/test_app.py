@@ -19,10 +19,11 @@ from kafka_metadata_history.live import LiveLake
 from kafka_metadata_history.web import app, ask
 from kafka_metadata_history.web.app import PAGES
 from schemas import gold
-from tests.support import stored
+from tests.support import store_lake, stored
 from tests.support.incident import at
 from tests.support.incident_rows import OPEN, RESTART
 from tests.support.reports import HOSTILE
+from tests.support.store_lake import unpacked
 from tests.support.waiting import eventually
 from tests.support.web_lakes import config_of, pages, web_lake, web_rows
 
@@ -400,6 +401,36 @@ def test_prometheus_reads_metrics_of_the_newest_version(tmp_path: Path) -> None:
         answer = client.get("/metrics")
         assert answer.status_code == 503
         assert "no lake there" in answer.text
+
+
+def test_pages_and_metrics_of_an_older_lake_say_what_it_has_not(tmp_path: Path) -> None:
+    lake = unpacked(store_lake.stored(11), tmp_path)
+    of_new = {
+        "/cluster": ["stuck_transactions"],
+        "/broker": ["storage", "growth"],
+        "/topic": ["transactions"],
+    }
+    with pages(config_of(tmp_path, lake)) as client:
+        for path, asked in of_new.items():
+            answer = client.get(f"/api{address(path)}")
+            assert answer.status_code == 200, answer.text
+            says = f"{lake}: version 11 had no "
+            found = {
+                name
+                for name, each in answer.json().items()
+                if isinstance(each, dict) and str([*each.get("lines", ())]).startswith(f"['{says}")
+            }
+            assert found == {*asked}
+            line = soup_of(client, address(path)).select_one(f"#{asked[0]} .line")
+            assert line is not None
+            assert line.get_text().startswith(says)
+        metrics = client.get("/metrics")
+    assert metrics.status_code == 200
+    comments = [line for line in metrics.text.splitlines() if line.startswith("# Not known: ")]
+    assert len(comments) == 2
+    for table, comment in zip(("gold.transactions", "silver.log_dirs"), comments, strict=True):
+        assert says in comment
+        assert table in comment
 
 
 def test_grafana_reads_incidents_as_annotations(client: TestClient) -> None:

@@ -374,7 +374,7 @@ def test_polls_by_a_doubted_clock_are_left_out_if_the_recorder_did_not_know(writ
 def test_a_batch_is_cut_where_it_would_be_too_much_and_so_are_its_tasks(
     written, monkeypatch, clock
 ):
-    size = 13_000
+    size = 13_500
     monkeypatch.setattr("metadata_source.recorder.batches.BATCH_BYTES", 6 * size)
     monkeypatch.setattr(pace, "BATCH_BYTES", 6 * size)
     monkeypatch.setattr(segments, "PACK_BYTES", 2 * size)

@@ -1,6 +1,7 @@
 """Memory of version 9 as version 10 reads it."""
 
-from jobs.histories.rebalances import LogMemory, Memory
+from jobs.histories.positions import LogVersion
+from jobs.histories.rebalances import Memory
 from jobs.rules.memory import loads
 from schemas.upgrades.v010_columns_of_states import state
 
@@ -11,7 +12,7 @@ def test_positions_of_the_log_have_their_name() -> None:
     assert {of: tuple(position) for of, position in made.positions.items()} == {"3": (0, 17)}
     assert made.at is not None
     log = '{"version":5}'
-    assert loads(LogMemory, str(state("rebalance_history", "", log))) == LogMemory(5)
+    assert loads(LogVersion, str(state("rebalance_history", "", log))) == LogVersion(5)
 
 
 def test_a_cluster_that_is_left_out_says_why_in_a_column() -> None:

@@ -116,6 +116,7 @@ def test_what_no_source_tells_is_absent() -> None:
         found = read(ask)
     for name in ("fenced_brokers", "active_controllers", "quorum_voters", "quorum_voters_behind"):
         assert name not in found
+    assert "active_controller_id" not in found
     assert "quorum_observers_behind" not in found
     for name in ("open_incidents", "recent_opened_incidents", "stuck_groups", "crash_loops"):
         assert name not in found
@@ -138,6 +139,7 @@ def test_fenced_brokers_and_the_quorum_as_they_are_answered() -> None:
     names = ("fenced_brokers", "active_controllers", "quorum_voters", "quorum_voters_behind")
     assert [of(found, name, cluster="prod") for name in names] == [1, 0, 2, 1]
     assert of(found, "quorum_observers_behind", cluster="prod") == 3
+    assert of(found, "active_controller_id", cluster="prod") == -1
 
 
 def test_log_directories_as_they_are_answered() -> None:
