@@ -245,13 +245,14 @@ def noted_end(
 ) -> LogPosition:
     """Return `following`, the position at the end of the next batch, with when the log was known to
     end there. A log that stays silent is noted after `every_ms`, then each time that the silence
-    has doubled: so a log in which nothing happens costs some ten batches.
+    has doubled: so a log in which nothing happens costs some ten batches. If no leader answers for
+    one partition, nobody knows where the log ends.
     """
     known, at = position.caught_up, log.asked_ms
     has_moved = replace(following, caught_up=known) != position
     if (
         at is None
-        or not log.ends
+        or not (log.partitions and log.whole)
         or any(following.next.get(partition) != end for partition, end in log.ends.items())
     ):
         return replace(following, caught_up=None) if has_moved else position

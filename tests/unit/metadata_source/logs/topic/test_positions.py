@@ -394,6 +394,15 @@ def test_a_batch_that_leaves_something_says_nothing_of_the_end() -> None:
     assert noted(part, replace(seen_at(10, 25, 25), asked_ms=None)).caught_up is None
 
 
+def test_a_partition_that_no_leader_answers_for_may_have_gone_on() -> None:
+    before = LogPosition("c", "t", {0: 5, 1: 5}, {}, CaughtUp(1_000, 1_000))
+    seen = seen_at(10, 25, 5)
+    part = replace(seen, begins={0: 0}, ends={0: 25})
+    assert noted(before, part) == LogPosition("c", "t", {0: 25, 1: 5})
+    silent = replace(part, ends={0: 5}, asked_ms=900_000)
+    assert noted(before, silent) == before
+
+
 def test_a_silent_log_is_noted_each_time_that_its_silence_has_doubled() -> None:
     position = noted(LogPosition("c", "t", {0: 5, 1: 5}), seen_at(0, 25, 5))
     notes = []
