@@ -233,7 +233,8 @@ HELD_UP = _view(
         command -- The command that ends it, for an administrator who has asked the producer's
             owner: it aborts one that hangs, and fences the transactional id of others (a command
             of newer versions of Kafka's tools; 4.4.0 has it). If no transaction is known, the
-            command that looks for one that hangs. Null of an id that has a quote, or was cut.
+            command that looks for one that hangs. Null if it has ended, is decided, or its id has
+            a quote or was cut.
     """),
 )
 OF_GROUPS = (
@@ -257,7 +258,10 @@ COORDINATED_TRANSACTIONS = View(
     ),
     parts=(
         f"""SELECT {", ".join(_OF_TRANSACTION)},
-  c.leader AS coordinator, {_termination("t.transactional_id")} AS command
+  c.leader AS coordinator,
+  CASE
+    WHEN t.is_live AND t.state = 'Ongoing' THEN {_termination("t.transactional_id")}
+  END AS command
 FROM {{gold.transactions}} t
 LEFT JOIN (
   SELECT cluster_id, cluster, partition, leader_epoch, max(leader) AS leader

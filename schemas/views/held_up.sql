@@ -4,6 +4,7 @@ SELECT l.cluster_id, l.cluster, l.group_id, l.first_poll, l.valid_from, l.valid_
   t.is_hanging, t.state, t.producer_id, t.producer_epoch, t.timeout_ms, t.started_at, t.coordinator, t.start_offset,
   t.open_from, t.open_to,
   CASE
+    WHEN t.open_to IS NOT NULL THEN NULL
     WHEN t.opened_by IS NULL THEN
       concat('kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic ', l.held.topic, ' --partition ',
         CAST(l.held.partition AS STRING))

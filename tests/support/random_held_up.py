@@ -69,6 +69,8 @@ def waits(rows: dict[Table, list[Row]]) -> set[tuple[Any, ...]]:
 
 def _command(transaction_: Row, number: int) -> str | None:
     opened_by = transaction_["opened_by"]
+    if transaction_["valid_to"] is not None:
+        return None
     if transaction_["is_hanging"]:
         return f"{TOOL} abort --topic clicks --partition {number} --start-offset 7"
     if transaction_["state"] != "Ongoing" or not opened_by.startswith("app"):
