@@ -83,11 +83,10 @@ class _Said(NamedTuple):
 
 
 class _Producers(NamedTuple):
-    """What leaders say. `gone`: partitions that are not there any more."""
+    """What leaders say."""
 
     open: dict[_Open, _Said]
     errors: dict[Partition, str]
-    gone: set[Partition]
 
 
 def hanging(
@@ -124,8 +123,7 @@ def _ask_next(
     partitions = stable.next_of(leaders, NEXT)
     told, untold = stable_offsets(visits, brokers, partitions, Time.share(visits, 2))
     stable.take_next(leaders, NEXT, told, untold)
-    known = stable.standing.keys() | stable.untold.keys()
-    if known:
+    if known := stable.partitions:
         stable.forget(known - _leaders(leaders, known).keys())
 
 
@@ -182,7 +180,7 @@ def _found(
                 errors[each.partition] = untold[each.producer_id]
             else:
                 suspected.append(each)
-    again = _Producers({}, {}, set())
+    again = _Producers({}, {})
     if suspected:
         places = {each.partition: by_leader[each.partition] for each in suspected}
         again = _producers(visits, brokers, places, Time.share(visits, 1))
@@ -250,7 +248,7 @@ def _producers(
     """Ask leaders for the open transactions of these partitions, brokers side by side."""
     at_broker = {broker.broker_id: broker for broker in brokers}
     of_broker: dict[Broker, list[Partition]] = {}
-    found = _Producers({}, {}, set())
+    found = _Producers({}, {})
     for partition, leader in by_leader.items():
         if leader is not None and leader in at_broker:
             of_broker.setdefault(at_broker[leader], []).append(partition)
@@ -268,7 +266,6 @@ def _producers(
     for each in chain.from_iterable(side_by_side(at, ask, "producers")):
         found.open.update(each.open)
         found.errors.update(each.errors)
-        found.gone.update(each.gone)
     return found
 
 
@@ -286,25 +283,22 @@ def _asked(
             middle = len(partitions) // 2
             one = _asked(visits, broker, partitions[:middle], given)
             other = _asked(visits, broker, partitions[middle:], given)
-            return _Producers(
-                one.open | other.open, one.errors | other.errors, one.gone | other.gone
-            )
+            return _Producers(one.open | other.open, one.errors | other.errors)
         problem = PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
-        return _Producers({}, dict.fromkeys(partitions, outcome_of(problem)), set())
+        return _Producers({}, dict.fromkeys(partitions, outcome_of(problem)))
     return _read(answer, partitions)
 
 
 def _read(answer: Any, partitions: Sequence[Partition]) -> _Producers:
     """Return what a leader says of the partitions that it was asked about."""
     errors = dict.fromkeys(partitions, failed("the leader left it out of its answer"))
-    found = _Producers({}, errors, set())
+    found = _Producers({}, errors)
     for topic in answer.topics:
         for told in topic.partitions:
             partition = topic.name, told.partition_index
             if found.errors.pop(partition, None) is None:
                 continue
             if told.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-                found.gone.add(partition)
                 continue
             try:
                 check(told.error_code)

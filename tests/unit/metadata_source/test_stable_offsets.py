@@ -56,11 +56,37 @@ def test_a_round_begins_again_where_partitions_became_fewer():
     assert stable.is_known is False
 
 
-def test_what_could_not_be_told_is_unknown_until_it_is():
+def test_a_round_has_each_partition_though_others_are_deleted_and_brokers_differ_in_order():
+    stable, asked = StableOffsets(), []
+    names = ["e", "b", "d", "a", "c"]
+    for step in range(3):
+        left = names[::-1] if step % 2 else names[:]
+        partitions = pa.table({"topic": left, "partition": [0] * len(left)})
+        found = stable.next_of(partitions, 2)["topic"].to_pylist()
+        stable.take_next(partitions, 2, {(name, 0): 5 for name in found}, {})
+        asked += found
+        names = [name for name in names if name not in {"a", "b"}]
+    assert asked == ["a", "b", "c", "d", "e"]
+    assert not stable.is_known
+    assert stable.next_of(partitions, 9)["topic"].to_pylist() == ["c", "d", "e"]
+
+
+def test_of_what_something_is_kept():
+    stable = StableOffsets()
+    stable.take({A: 5})
+    stable.take_next(PARTITIONS, 2, {B: 5}, {})
+    assert stable.partitions == {A, B}
+    stable.forget([A, B])
+    assert stable.partitions == set()
+
+
+def test_what_could_not_be_told_is_unknown_until_two_answers_tell_it():
     stable = StableOffsets()
     stable.take_next(PARTITIONS, 2, {}, {A: "why", B: "why"})
     stable.take({A: 5})
-    assert stable.untold == {B: "why"}
+    assert stable.untold == {A: "why", B: "why"}
+    stable.take({A: 5})
+    assert (stable.standing, stable.untold) == ({A: 5}, {B: "why"})
     stable.forget([B])
     assert stable.untold == {}
 
