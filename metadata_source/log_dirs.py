@@ -52,7 +52,6 @@ _LARGEST_CHANGED_BY: Final = 0.01
 """The same of the largest. If each byte counted, they would be half of all that bronze has."""
 _AT_ONCE: Final = 8
 _KEY: Final = ("log_dir", "topic", "partition", "is_future")
-_NEVER: Final = (False, -inf)
 _NONE: Final = -1
 """In place of a partition in the row of a topic: rows without a value never meet in a join."""
 _REPLICAS: Final = pa.schema(
@@ -76,9 +75,8 @@ class KeptSizes:
     """
 
     of: dict[int, _Kept] = field(default_factory=dict)
-    asked: dict[int, tuple[bool, float]] = field(default_factory=dict)
-    """Whether a broker failed to answer when it was asked last, and when that was (of
-    `time.monotonic`)."""
+    asked: dict[int, float] = field(default_factory=dict)
+    """When a broker was asked last, of `time.monotonic`."""
 
 
 class _Kept(NamedTuple):
@@ -117,8 +115,9 @@ def described(
     """Return what all brokers say of their directories; `known` is brought up to it. Raises
     PollError if none answers.
     """
-    # Those that answered the last time come first, the longest ago before others.
-    ordered = sorted(brokers, key=lambda each: known.asked.get(each.broker_id, _NEVER))
+    # Those that were asked the longest ago come first, also if they did not answer: each has its
+    # part of the time alone.
+    ordered = sorted(brokers, key=lambda each: known.asked.get(each.broker_id, -inf))
     at = at_addresses(ordered, lambda broker: broker.address)
     # A few at a time: the answers of all at once might not fit in memory.
     shares = Shares(visits.deadline, len(ordered), min(_AT_ONCE, len(at)))
@@ -180,7 +179,7 @@ def _asked(visits: Visits, broker: Broker, given: Time, known: KeptSizes) -> _An
     except PollError as error:
         answer = PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
     # Of one broker, so threads are not in each other's way.
-    known.asked[broker.broker_id] = isinstance(answer, PollError), given.until - given.seconds
+    known.asked[broker.broker_id] = given.until - given.seconds
     return answer
 
 
