@@ -1,10 +1,12 @@
--- Directories of a broker that failed, each as its broker told it. It had not failed when that broker told of the
--- directory before, also if the broker was gone meanwhile.
+-- Directories of a broker that failed, each as its broker told it. It was online when that broker last told so, also if
+-- the broker was gone meanwhile.
 SELECT 'log_dir_failed' AS kind, cluster_id, cluster, broker_id, array(broker_id) AS brokers, count(*) AS number,
   began_after, valid_from AS began_before, last_seen_sent_at AS ended_after, valid_to AS ended_before
 FROM (
   SELECT *,
-    lag(last_seen_sent_at) OVER (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY first_poll) AS began_after
+    max(IF(is_online, last_seen_sent_at, NULL)) OVER (
+      PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY first_poll ROWS UNBOUNDED PRECEDING
+    ) AS began_after
   FROM {silver.log_dirs}
 )
 WHERE NOT is_online AND (valid_to IS NULL OR valid_to >= :since)

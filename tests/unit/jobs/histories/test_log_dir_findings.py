@@ -49,5 +49,14 @@ def test_a_directory_may_have_failed_before_its_broker_was_gone() -> None:
     assert findings(online, row("/d1", 50, 60, None, None)) == [(1, 10, 60, None, None)]
 
 
+def test_when_it_failed_is_bounded_by_when_it_was_online_alone() -> None:
+    online = row("/d1", None, 0, 10, 20) | {"is_online": True}
+    unknown = row("/d1", 10, 20, 30, 40) | {"is_online": None}
+    assert findings(online, unknown, row("/d1", 30, 40, None, None)) == [(1, 10, 40, None, None)]
+    gone_meanwhile = [row("/d1", 10, 20, 30, 40), row("/d1", 50, 60, None, None)]
+    found = findings(online, *gone_meanwhile)
+    assert found == [(1, 10, 20, 30, 40), (1, 10, 60, None, None)]
+
+
 def test_of_a_directory_that_had_failed_when_it_was_first_seen_nothing_is_known_before() -> None:
     assert findings(row("/d1", 50, 60, 70, 80)) == [(1, None, 60, 70, 80)]
