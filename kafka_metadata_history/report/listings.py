@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from kafka_metadata_history.answers.questions import QueryError, filters_of, question
 from kafka_metadata_history.report.marks import shown
-from schemas.lake import OlderLakeError
+from schemas.lake import LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ LISTINGS: Final = (
         "By the greatest size of each day; those that are full first come first.",
         (
             "broker_id", "log_dir", "days", "bytes_a_day_min", "bytes_a_day_max", "usable_bytes",
-            "days_until_full_min", "days_until_full_max", "unknown",
+            "days_until_full_min", "days_until_full_max", "not_answered_since", "unknown",
         ),
     ),
     Listing(
@@ -119,7 +119,7 @@ def listed(ask: Ask, asked: Question, listings: Sequence[Listing]) -> Iterator[L
         sql = question(each.question, since, until, asked.filters, asked.until).sql
         try:
             rows = ask(sql)
-        except (QueryError, OlderLakeError) as error:
+        except (QueryError, LakeError) as error:
             # A lake has no table that no job has made yet, or that came after its version.
             yield Listed(each, missing=shown(error))
             continue

@@ -1,8 +1,8 @@
 -- How fast do log directories grow, and when are they full?
 -- By the greatest size of each day of the window or of seven days, whichever is longer. A day that was not over by the
 -- window's end counts if it had reached more than all before. A rate is the mean rise to the last of these days from one
--- before it: the least and the greatest. not_answered_since: the broker's last answer, where others have answered since:
--- all is as of then. unknown says why nothing is said of days until full: failed | not_answered (for a day) | no_volume
+-- before it: the least and the greatest. not_answered_since: the broker's last answer, where others have answered since,
+-- or nobody has for a day: all is as of then. unknown says why nothing is said of days until full: failed | not_answered (for a day) | no_volume
 -- (before Kafka 3.3) | few_days (fewer than three) | levelled_off (it rose by no more than a hundredth of what is left:
 -- retention keeps up). Who else fills the volume is not counted.
 -- theme: brokers
@@ -53,10 +53,12 @@ newest AS (
 
 known AS (
   SELECT v.cluster, v.broker_id, v.log_dir, v.total_bytes, n.usable_bytes, coalesce(e.days, 0) AS days, e.last_bytes,
-    r.rate_min, r.rate_max, IF(n.broker_answered_at < n.cluster_answered_at, n.broker_answered_at, NULL) AS not_answered_since,
+    r.rate_min, r.rate_max,
+    IF(n.broker_answered_at < greatest(n.cluster_answered_at, CAST(:until AS TIMESTAMP) - INTERVAL '1' DAY),
+      n.broker_answered_at, NULL) AS not_answered_since,
     CASE
       WHEN NOT v.is_online THEN 'failed'
-      WHEN n.broker_answered_at < n.cluster_answered_at - INTERVAL '1' DAY THEN 'not_answered'
+      WHEN n.broker_answered_at < CAST(:until AS TIMESTAMP) - INTERVAL '1' DAY THEN 'not_answered'
       WHEN v.total_bytes IS NULL THEN 'no_volume'
       WHEN n.usable_bytes = 0 THEN NULL
       WHEN coalesce(e.days, 0) < 3 THEN 'few_days'
