@@ -58,12 +58,9 @@ class TransactionPlan:
 
 @dataclass(frozen=True)
 class LogOffsets:
-    """How far each partition of a cluster's log was taken: era and offset. `caught_up_at`: when
-    that was all of it.
-    """
+    """How far each partition of a cluster's log was taken: era and offset."""
 
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    caught_up_at: datetime | None = None
 
 
 @dataclass(kw_only=True)
@@ -139,7 +136,7 @@ class TransactionHistory(History[TransactionNews]):
             yield state_of(
                 JOB,
                 cluster,
-                LogOffsets(positions, news.caught_up_at.get(cluster, memory.caught_up_at)),
+                LogOffsets(positions),
                 cluster_id=news.ids[cluster],
                 last_seen_at=news.read_at[cluster],
                 positions={of: list(position) for of, position in positions.items()},

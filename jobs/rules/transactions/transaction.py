@@ -278,8 +278,9 @@ def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
     while it is open.
     """
     found = {}
-    # Of one that is forgotten, how far it had come was seen before.
-    until = seen if of.state in (ONGOING, DEAD) else of.prepared_at
+    # One that is forgotten may have been decided before.
+    is_undecided = of.state == ONGOING or (of.state == DEAD and of.prepared_at is None)
+    until = seen if is_undecided else of.prepared_at
     if of.overdue_at is not None and until is not None and until > of.overdue_at:
         found[OVERDUE] = of.overdue_at
     until = of.completed_at if of.state in COMPLETED else seen
