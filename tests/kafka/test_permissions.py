@@ -362,6 +362,9 @@ def hanging(cluster: LocalCluster) -> Iterator[None]:
         yield
     finally:
         cluster.resume(HANGING)
+        # Controllers fence a broker that is paused for long, and others do not list it then.
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        eventually(lambda: HANGING in admin.list_topics(timeout=10).brokers, "it is listed again")
 
 
 def test_topics_are_seen_by_who_may_describe_them(cluster: LocalCluster) -> None:
