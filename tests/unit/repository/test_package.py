@@ -47,6 +47,7 @@ def test_tables_are_known_without_what_reads_kafka():
         "metadata_source",
         *columns,
         "metadata_source.errors",
+        "metadata_source.kafka_constants",
         "metadata_source.text",
     ]
 
