@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition as Partition
 
-from jobs.rules.groups.fold_lag import SAID, told_of
+from jobs.rules.groups.fold_lag import OFFSET_COLUMNS, told_of
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Memory, Visit, fold
 from jobs.rules.groups.state import to_micros
@@ -69,7 +69,7 @@ class Visits:
         table = pa.Table.from_struct_array(structs)
         said = told_of(
             table.append_column("poll_id", pa.array([visit.poll] * len(table), pa.string())).select(
-                SAID
+                OFFSET_COLUMNS
             )
         )
         for group_id in (CONSUMER, SIMPLE):
