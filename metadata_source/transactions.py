@@ -109,7 +109,7 @@ class Described(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """What a coordinator listed and described. `left_out`: those that it was not asked about."""
+    """A coordinator's answer. `left_out`: transactions that it listed and was not asked about."""
 
     listings: list[Listing]
     transactions: list[Transaction]

@@ -38,8 +38,8 @@ class Listing:
 
 @dataclass(frozen=True)
 class Listed:
-    """What was answered. `count`: of all rows, of which `rows` are the first. `missing`: why there
-    is no answer.
+    """The answer to a question. `rows`: the first of `count` rows. `missing`: why there is no
+    answer.
     """
 
     listing: Listing

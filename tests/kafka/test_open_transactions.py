@@ -10,13 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 from local_cluster import LocalCluster
 from metadata_source import transactions
@@ -26,8 +20,9 @@ from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from tests.support.beside import beside
-from tests.support.hanging_transactions import PRODUCER_ID, VERIFIED, write_alone
 from tests.support.waiting import eventually
+from truth.transactions import hanging
+from truth.transactions.hanging import PRODUCER_ID, write_alone
 
 TOPIC, ID, GROUP = "open-transactions-test", "open-transactions-test-app", "open-transactions-test"
 KNOWN, HANGS = 0, 1
@@ -44,17 +39,8 @@ def topic(
 
 @pytest.fixture
 def unverified(topic: AdminClient) -> Iterator[None]:
-    """Brokers take records of a transaction that its coordinator does not know, as before 3.6."""
-
-    def alter(value: str) -> None:
-        entry = ConfigEntry(VERIFIED, value, incremental_operation=AlterConfigOpType.SET)
-        for number in ("1", "2", "3"):
-            broker = ConfigResource(ResourceType.BROKER, number, incremental_configs=[entry])
-            topic.incremental_alter_configs([broker])[broker].result(30)
-
-    alter("false")
-    yield
-    alter("true")
+    with hanging.unverified(topic, brokers=3):
+        yield
 
 
 @pytest.fixture
@@ -111,7 +97,7 @@ def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_lead
     servers = cluster.bootstrap_servers
     writer = leave_open(servers)
     with closing(poller.asking(8_000)) as asking:
-        eventually(lambda: write_alone(poller, asking, TOPIC, HANGS) == 0, "the batch is taken")
+        eventually(lambda: write_alone(poller, asking, (TOPIC, HANGS)) == 0, "the batch is taken")
         found: dict[tuple[bool, str], dict[str, Any]] = {}
 
         def both() -> bool:

@@ -43,9 +43,9 @@ from metadata_source.outcomes import NOT_ALLOWED, OK
 from metadata_source.poller import Poller
 from tests.support.beside import beside, outcomes_of
 from tests.support.documents import section
-from tests.support.hanging_transactions import VERIFIED, write_alone
 from tests.support.waiting import eventually
 from truth.administration import Administration, NewTopic
+from truth.transactions.hanging import VERIFIED, write_alone
 
 SECTION = section("permissions.md", "## On the cluster")
 
@@ -231,7 +231,7 @@ def leave_hanging(servers: str) -> None:
         Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
         closing(poller.asking(8_000)) as asking,
     ):
-        assert write_alone(poller, asking, TOPIC, 0) == 0
+        assert write_alone(poller, asking, (TOPIC, 0)) == 0
 
 
 @pytest.fixture(scope="module")

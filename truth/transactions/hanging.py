@@ -27,6 +27,7 @@ from truth.transactions.written import Hanging, Place
 PRODUCER_ID: Final = 2**40
 """None that a coordinator has given."""
 VERIFIED: Final = "transaction.partition.verification.enable"
+"""While it is false, brokers take records of a transaction that its coordinator does not know."""
 _LAST_VERSION: Final = 11
 """Of Produce, in which a client says to coordinators itself what it adds (before KIP-890)."""
 _SECONDS: Final = 30.0
@@ -65,7 +66,7 @@ def hang(servers: str, place: Place) -> Hanging:
 
 
 def write_alone(poller: Poller, asking: Asking, place: Place) -> int:
-    """Write a batch of a transaction that no coordinator is told of; returns Kafka's error."""
+    """Write a batch of a transaction that no coordinator knows; returns Kafka's error."""
     topic, number = place
     builder = DefaultRecordBatchBuilder(2, 0, True, PRODUCER_ID, 0, 0, 1 << 16)
     # Retention removes an older record, and the transaction with it.

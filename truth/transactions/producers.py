@@ -1,6 +1,4 @@
-"""Producers of transactions, each a process of its own, which are told what to do and write down
-what they did.
-"""
+"""Producers of transactions. Each is a process, which reads what to do and writes what it did."""
 
 import itertools
 import json

@@ -80,7 +80,9 @@ class Observation:
     """Brokers that did not answer before, each with its last answer: see `log_dirs`."""
 
     def of(self, key: tuple[Any, ...]) -> "Observation":
-        """What it shows of a thing whose key may begin with a broker that was silent before."""
+        """The observation of a thing. If the broker in its key was silent, it follows that broker's
+        last answer.
+        """
         if not self.silent or key[0] not in self.silent:
             return self
         return replace(self, before=self.silent[key[0]])
