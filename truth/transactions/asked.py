@@ -15,6 +15,8 @@ from truth.transactions.written import Hanging, Written
 LISTED_AFTER: Final = timedelta(seconds=10)
 """Coordinators are asked for transactions that are older."""
 COMPLETES_WITHIN: Final = timedelta(seconds=30)
+_NAMED_AFTER: Final = timedelta(minutes=1, seconds=6)
+"""Rows of a lag begin a minute apart at the earliest, each with a poll, which come each 2 s."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -104,11 +106,16 @@ def compare_held_up(written: Written, log: Logged, history: History, score: Scor
         if not any(row.opened_by == name_of(batch) for row in history.held_up):
             yield f"{name_of(batch)} holds up its readers, and gold.held_up has nothing of it"
     for each in log.transactions:
-        shown = [row for row in history.open if _is_of(row, each)]
+        shown = any(_is_of(row, each) for row in history.open)
+        long = (each.completed_at or _NEVER) - each.started_at > _NAMED_AFTER
         for place in each.places & {position.place for position in written.positions}:
-            if shown and not any(
-                (row.opened_by, row.place) == (each.transactional_id, place)
-                for row in history.held_up
+            if (
+                shown
+                and long
+                and not any(
+                    (row.opened_by, row.place) == (each.transactional_id, place)
+                    for row in history.held_up
+                )
             ):
                 yield f"{each}: open by polls, and gold.held_up does not name it for {place}"
 

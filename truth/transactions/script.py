@@ -159,11 +159,13 @@ def _twins(draw: Draw) -> Iterator[Step]:
 
 
 def _holds(draw: Draw) -> Iterator[Step]:
-    """Readers of committed records stand still until the coordinator ends it."""
-    for _ in range(3):
-        yield draw.start("a", draw.new_id(), 11_000)
+    """Readers of committed records stand still until the coordinator ends it: for less than a row
+    of lag lasts at least, and for longer.
+    """
+    for timeout_ms, seconds in ((11_000, 24), (75_000, 88)):
+        yield draw.start("a", draw.new_id(), timeout_ms)
         yield Step("begin", "a", places=(HOLDS,))
-        yield Step("wait", seconds=24)
+        yield Step("wait", seconds=seconds)
         yield Step("abort", "a")
 
 

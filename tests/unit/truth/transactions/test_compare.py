@@ -70,12 +70,12 @@ RECORDS = [
     *transaction("late-1", *aborted(10, 24, 24.5), timeout_ms=2_000),
     *transaction(
         "stuck-1",
-        *committed(30, 31, 81),
+        *committed(30, 31, 101),
         places=frozenset({ORDERS, HELD}),
         leader_epoch={"CompleteCommit": 1},
     ),
-    *transaction("fenced-1", *aborted(90, 91, 91.5)),
-    *transaction("fenced-1", (92, "Empty"), epoch=2),
+    *transaction("fenced-1", *aborted(110, 111, 111.5)),
+    *transaction("fenced-1", (112, "Empty"), epoch=2),
 ]
 LOG = logged(replace(record, offset=offset) for offset, record in enumerate(RECORDS))
 HANGING = Hanging(HANGS, 2**40, 0, at(0))
@@ -90,8 +90,8 @@ WRITTEN = Written(
         act("late-1", "commit", 26, error="it is aborted"),
         act("stuck-1", "begin", 30),
         act("stuck-1", "commit", 31),
-        act("fenced-1", "begin", 90),
-        Act("fenced-1", "init", at(90.9), at(92.1)),
+        act("fenced-1", "begin", 110),
+        Act("fenced-1", "init", at(110.9), at(112.1)),
     ],
     [HANGING],
     [Position(at(50), HELD, 5), Position(at(50), HANGS, 0)],
@@ -167,16 +167,16 @@ COUNTS = (
         longest_ms=1_500, longest_completing_ms=500,
     ),
     counts("late", aborted_by_unknown=1, timed_out=1, total_ms=14_500, longest_ms=14_500),
-    counts("stuck", committed=1, total_ms=51_000, longest_ms=51_000, most_partitions=2),
+    counts("stuck", committed=1, total_ms=71_000, longest_ms=71_000, most_partitions=2),
     counts(
         "fenced", aborted_by_coordinator=1, epochs_raised=1, total_ms=1_500, longest_ms=1_500
     ),
 )  # fmt: skip
 OPEN = Open(
-    "stuck-1", False, "PrepareCommit", 1, at(30), None, at(62), at(63), at(79), at(82)
+    "stuck-1", False, "PrepareCommit", 1, at(30), None, at(62), at(63), at(99), at(102)
 )  # fmt: skip
 OPEN_HANGING = Open(name_of(HANGING), True, None, 2**40, None, 0, at(1), at(2), None, None)
-HELD_UP = HeldUp("reader", *HELD, 5, 1, "stuck-1", False, at(40), at(82))
+HELD_UP = HeldUp("reader", *HELD, 5, 1, "stuck-1", False, at(40), at(102))
 HELD_UP_HANGING = HeldUp("reader", *HANGS, 0, 1, name_of(HANGING), True, at(4), None)
 HISTORY = History(
     rows=(LATE, STUCK, FENCED),
@@ -247,7 +247,7 @@ WRONG = {
     "still open at the end": spoilt("rows", 1, is_live=True, close_reason=None),
     "stuck at the end": spoilt("rows", 1, stuck="stuck_completing"),
     "another first record": spoilt("rows", 1, first_offset=11),
-    "nothing was written before the end, though it was": seen(seen_at=at(81.5)),
+    "nothing was written before the end, though it was": seen(seen_at=at(101.5)),
     "overdue before the end, though it was prepared": seen(stuck="overdue"),
     "decided before the end otherwise": seen(outcome="aborted"),
     "a row before the end that the log has not": seen(started_at=at(29)),
@@ -272,7 +272,7 @@ WRONG = {
     "open in another state": spoilt("open", 0, state="Ongoing"),
     "open by another producer": spoilt("open", 0, producer_id=2),
     "open since another time": spoilt("open", 0, started_at=at(31)),
-    "open after its end": spoilt("open", 0, last_seen_sent_at=at(85)),
+    "open after its end": spoilt("open", 0, last_seen_sent_at=at(105)),
     "it hangs from elsewhere on": spoilt("open", 1, start_offset=1),
     "something hangs that does not": spoilt("open", 1, opened_by="7 on held-1"),
     "held up by nobody": spoilt("held_up", 0, opened_by=None),
