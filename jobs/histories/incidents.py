@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from jobs.configuration import histories
 from jobs.configuration.severities import Severity
-from jobs.histories.findings import Findings
+from jobs.histories.findings import Findings, Versions
 from jobs.rounds.history import Context, History, Inputs, News, Output
 from jobs.rounds.live import part_of
 from jobs.rounds.plan import NewestStates, State, States, state_of
 from jobs.rounds.stage import frame_of
 from jobs.rules.incidents.fold import TABLES, ClusterTake, fold
 from jobs.rules.incidents.incident import REVISED_WITHIN
+from jobs.rules.round import SILVER
 from schemas.incidents import EVENTS, INCIDENT_LINKS, INCIDENTS
 from schemas.internal import STATE
 
@@ -84,28 +85,41 @@ class Incidents(History[News]):
 
     def __init__(self) -> None:
         self._newest, self._findings = NewestStates(), Findings()
+        self._folded: dict[str, Versions] = {}
+        """Alias -> the versions of tables in which this process has folded it last."""
 
     def due(self, context: Context, now: datetime) -> News | None:
         """The clusters of which a history has something new, or whose deadline has passed."""
         states = self._newest.read(context.spark, context.lake)
-        found, changed = {}, set[str]()
+        found, due, changed = {}, set[str](), set[str]()
         for (history, cluster), row in states.items():
-            if history != histories.SILVER.name or row["done_at"] is None:
+            if history != SILVER or row["done_at"] is None:
                 continue
             if cluster in context.left_out or row["cluster_id"] is None:
                 continue
             memory = context.memory(JOB, cluster, Memory) or Memory()
             deadline = context.states.get((JOB, cluster), {}).get("deadline")
             seen = _seen(states, cluster)
-            is_due = deadline is not None and deadline <= row["done_at"]
+            is_over = deadline is not None and deadline <= row["done_at"]
+            # `status` calls incidents late that have not had changes of silver.
+            if is_over or seen.get(SILVER) != memory.seen.get(SILVER):
+                due.add(cluster)
             changed |= {name for name, of in seen.items() if memory.seen.get(name) != of}
-            if is_due or seen != memory.seen:
+            if cluster in due or seen != memory.seen:
                 found[cluster] = ClusterPlan(
                     row["cluster_id"], row["done_at"], memory.until, row["done_poll"], seen
                 )
         if not found:
             return None
         versions = self._findings.versions(context, changed)
+        # Rounds that wrote no row, as most of a cluster at rest, change no incident.
+        found = {
+            cluster: each
+            for cluster, each in found.items()
+            if cluster in due or self._folded.get(cluster) != versions
+        }
+        if not found:
+            return None
         plan = IncidentPlan(now, versions, found, {**context.config.severities})
         return _news(context, plan, self._findings)
 
@@ -132,6 +146,15 @@ class Incidents(History[News]):
         for cluster, each in plan.clusters.items():
             if cluster not in told:
                 yield _state(cluster, each, None)
+
+    def done(self, context: Context, news: News) -> None:  # noqa: ARG002
+        """Note in which versions of tables these clusters were folded."""
+        plan: IncidentPlan = news.plan
+        self._folded |= dict.fromkeys(plan.clusters, plan.versions)
+
+    def forget(self, cluster: str) -> None:
+        """Fold a cluster again, whatever has changed."""
+        self._folded.pop(cluster, None)
 
     @staticmethod
     def keys_of(rows: pa.Table) -> pa.ChunkedArray:
