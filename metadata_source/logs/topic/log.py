@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.logs.format import LogFormat
 from metadata_source.logs.rows import columns_of, same_of
-from metadata_source.logs.topic.positions import LogPosition, advance, found
+from metadata_source.logs.topic.positions import LogPosition, advance, found, no_leader_of
 from metadata_source.logs.topic.reader import Reading, Went
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.protocol.vectors import times_of
@@ -125,8 +125,8 @@ class TopicLog(LogFormat):
                 [
                     same_of(each.span.cluster, each.span.cluster_id, read_at)
                     | {"log_partition": each.span.partition, self.aggregated: each.aggregated}
-                    | {"caught_up_at": _caught_up_at(each)}
                     | each._asdict()
+                    | _caught_up(each)
                     for each in went
                 ],
                 self.schema,
@@ -143,9 +143,15 @@ def _silent(span: Span) -> Went:
     return Went(span, "read", span.start, span.end, aggregated=0, records=0, holes=0)
 
 
-def _caught_up_at(went: Went) -> datetime | None:
-    ms = went.span.caught_up_ms
-    return None if ms is None or went.record != "read" else datetime.fromtimestamp(ms / 1000, UTC)
+def _caught_up(went: Went) -> dict[str, Any]:
+    """Return when its log was known to end there, and in `error` why it is of its partition alone,
+    if it is.
+    """
+    ms, unanswered = went.span.caught_up_ms, went.span.unanswered
+    if ms is None or went.record != "read":
+        return {}
+    at = {"caught_up_at": datetime.fromtimestamp(ms / 1000, UTC)}
+    return at | ({"error": no_leader_of(unanswered)} if unanswered else {})
 
 
 def _record_rows(

@@ -17,7 +17,7 @@ from metadata_source.errors import LogError
 from metadata_source.lineage import common, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from metadata_source.lineage import Lineage
 
@@ -53,17 +53,27 @@ class LogExtent:
         """The error if some partition's offsets are not known."""
         if self.whole:
             return None
-        missing = sorted(self.partitions - (self.begins.keys() & self.ends.keys()))
-        return LogError(
-            "no_leader", f"no leader answers for partitions {', '.join(map(str, missing))}"
-        )
+        return LogError("no_leader", no_leader_of(self.unanswered))
+
+    @property
+    def unanswered(self) -> tuple[int, ...]:
+        """The partitions whose offsets are not known."""
+        return tuple(sorted(self.partitions - (self.begins.keys() & self.ends.keys())))
+
+
+def no_leader_of(partitions: Iterable[int]) -> str:
+    """Return what is said of partitions whose offsets are not known."""
+    return f"no leader answers for partitions {', '.join(map(str, partitions))}"
 
 
 class CaughtUp(NamedTuple):
-    """When brokers said that their log ends at a position: first, and last; ms since 1970."""
+    """When brokers said that their log ends at a position: first, and last; ms since 1970.
+    `unanswered`: of these partitions no leader answered.
+    """
 
     since_ms: int
     at_ms: int
+    unanswered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +113,29 @@ class LogPosition:
                 int(partition): tuple((int(epoch), int(end)) for epoch, end in lineage)
                 for partition, lineage in value.get("epochs", {}).items()
             },
-            None if caught_up is None else CaughtUp(*caught_up),
+            None if caught_up is None else CaughtUp(*caught_up[:2], tuple(*caught_up[2:])),
         )
 
     def since(self, before: LogPosition, cluster: str) -> Iterator[Span]:
         """Yield what lies between an earlier position and this one. A partition that is new here
         has been found, and nothing of it is read yet. If there is nothing, and the log was known to
-        end here once more, a span without offsets says so.
+        end here once more, a span without offsets says so; one of each partition that was answered
+        for, if others were not.
         """
         remade = is_remade(before.topic_id, self.topic_id)
         caught_up_ms = None if self.caught_up is None else self.caught_up.at_ms
+        unanswered = () if self.caught_up is None else self.caught_up.unanswered
         moved = [
             partition
             for partition, offset in before.next.items()
             if partition in self.next and (remade or self.next[partition] != offset)
         ]
-        if not moved and self.caught_up not in {None, before.caught_up}:
-            moved = sorted(before.next.keys() & self.next.keys())[:1]
+        if self.caught_up not in {None, before.caught_up}:
+            answered = sorted((before.next.keys() & self.next.keys()).difference(unanswered))
+            if unanswered:
+                moved += [each for each in answered if each not in moved]
+            elif not moved:
+                moved = answered[:1]
         for partition in moved:
             yield Span(
                 cluster,
@@ -129,9 +145,14 @@ class LogPosition:
                 before.next[partition],
                 self.next[partition],
                 remade,
-                caught_up_ms,
-                before.caught_up is not None or before.next[partition] == 0,
+                None if partition in unanswered else caught_up_ms,
+                unanswered,
+                before.is_at_end_of(partition) or before.next[partition] == 0,
             )
+
+    def is_at_end_of(self, partition: int) -> bool:
+        """Whether the log of a partition was known to end here."""
+        return self.caught_up is not None and partition not in self.caught_up.unanswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +171,11 @@ class Span:
     """The topic was deleted and made again: `end` is an offset of the new one."""
     caught_up_ms: int | None = None
     """When brokers said that all partitions of the log end where their spans do."""
+    unanswered: tuple[int, ...] = ()
+    """But for these, whose leaders did not answer: then it is said of this partition alone."""
     follows_end: bool = False
-    """Nothing is before it, or the batch before went through all of the log: so no record was
-    compacted away before here.
+    """Nothing is before it, or the batch before went up to its end: so no record was compacted
+    away before here.
     """
 
     @property
@@ -245,19 +268,22 @@ def noted_end(
 ) -> LogPosition:
     """Return `following`, the position at the end of the next batch, with when the log was known to
     end there. A log that stays silent is noted after `every_ms`, then each time that the silence
-    has doubled: so a log in which nothing happens costs some ten batches. If no leader answers for
-    one partition, nobody knows where the log ends.
+    has doubled: so a log in which nothing happens costs some ten batches. Of partitions that no
+    leader answers for nobody knows where they end.
     """
     known, at = position.caught_up, log.asked_ms
     has_moved = replace(following, caught_up=known) != position
     if (
         at is None
-        or not (log.partitions and log.whole)
+        or not log.ends
         or any(following.next.get(partition) != end for partition, end in log.ends.items())
     ):
         return replace(following, caught_up=None) if has_moved else position
     if has_moved or known is None:
-        return replace(following, caught_up=CaughtUp(at, at))
-    if at - known.at_ms < max(every_ms, known.at_ms - known.since_ms):
+        return replace(following, caught_up=CaughtUp(at, at, log.unanswered))
+    is_same = known.unanswered == log.unanswered
+    silent_ms = known.at_ms - known.since_ms if is_same else 0
+    if at - known.at_ms < max(every_ms, silent_ms):
         return position
-    return replace(position, caught_up=CaughtUp(known.since_ms, at))
+    since_ms = known.since_ms if is_same else at
+    return replace(position, caught_up=CaughtUp(since_ms, at, log.unanswered))

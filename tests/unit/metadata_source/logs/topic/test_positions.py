@@ -394,13 +394,42 @@ def test_a_batch_that_leaves_something_says_nothing_of_the_end() -> None:
     assert noted(part, replace(seen_at(10, 25, 25), asked_ms=None)).caught_up is None
 
 
-def test_a_partition_that_no_leader_answers_for_may_have_gone_on() -> None:
-    before = LogPosition("c", "t", {0: 5, 1: 5}, {}, CaughtUp(1_000, 1_000))
-    seen = seen_at(10, 25, 5)
-    part = replace(seen, begins={0: 0}, ends={0: 25})
-    assert noted(before, part) == LogPosition("c", "t", {0: 25, 1: 5})
-    silent = replace(part, ends={0: 5}, asked_ms=900_000)
-    assert noted(before, silent) == before
+def test_of_a_partition_that_no_leader_answers_for_nobody_knows_the_end() -> None:
+    before = LogPosition("c", "t", {0: 5, 1: 5, 2: 5}, {}, CaughtUp(1_000, 1_000))
+    part = replace(seen_at(10, 25, 5, 5), begins={0: 0, 2: 0}, ends={0: 25, 2: 5})
+    moved = noted(before, part)
+    assert moved == LogPosition("c", "t", {0: 25, 1: 5, 2: 5}, {}, CaughtUp(10_000, 10_000, (1,)))
+    assert LogPosition.from_json(json.loads(json.dumps(moved.to_json()))) == moved
+    assert list(spans({"c": before}, {"c": moved})) == [
+        Span("c", "c", "t", 0, 5, 25, False, 10_000, (1,), True),
+        Span("c", "c", "t", 2, 5, 5, False, 10_000, (1,), True),
+    ]
+    again = spans({"c": moved}, {"c": noted(moved, seen_at(20, 30, 30, 5))})
+    assert [(span.partition, span.unanswered, span.follows_end) for span in again] == [
+        (0, (), True),
+        (1, (), False),
+    ]
+    none = replace(part, begins={}, ends={}, asked_ms=900_000)
+    assert noted(before, none) == before, "nobody answers"
+
+
+def test_which_partitions_are_answered_for_is_noted_when_it_changes() -> None:
+    position = noted(LogPosition("c", "t", {0: 25, 1: 5}), seen_at(0, 25, 5))
+    notes = []
+    for second in range(0, 4_000, 20):
+        seen = seen_at(second, 25, 5)
+        if 1_000 < second <= 2_000:
+            seen = replace(seen, begins={0: 0}, ends={0: 25})
+        following = noted(position, seen)
+        if following != position:
+            (span,) = spans({"c": position}, {"c": following})
+            notes.append((second, span.partition, span.unanswered))
+        position = following
+    assert notes == [
+        *((second, 0, ()) for second in (60, 120, 240, 480, 960)),
+        *((second, 0, (1,)) for second in (1_020, 1_080, 1_140, 1_260, 1_500, 1_980)),
+        *((second, 0, ()) for second in (2_040, 2_100, 2_160, 2_280, 2_520, 3_000, 3_960)),
+    ]
 
 
 def test_a_silent_log_is_noted_each_time_that_its_silence_has_doubled() -> None:

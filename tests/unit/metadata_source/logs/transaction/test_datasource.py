@@ -128,6 +128,12 @@ def test_rows_say_when_the_log_was_caught_up_with(brokers: Brokers) -> None:
     silent = replace(span, start=101)
     assert caught_up(silent) == [("read", 101, 101, 0, READ_AT)], "nobody is asked"
     assert list(log.unread(silent, "lost", READ_AT)) == [], "nothing is"
+    alone = [*log.rows(cluster, [replace(silent, unanswered=(3, 17))], READ_AT, time.sleep)]
+    (row,) = pa.Table.from_batches(alone, SCHEMA).to_pylist()
+    assert (row["caught_up_at"], row["error"]) == (
+        READ_AT,
+        "no leader answers for partitions 3, 17",
+    )
 
 
 def test_a_stream_notes_a_silent_log_in_a_batch_of_its_own(brokers: Brokers) -> None:
