@@ -24,7 +24,7 @@ from jobs.rounds.live import PARTS, part_column
 from jobs.rounds.plan import NewestStates, State, state_of
 from jobs.rules.groups.fold_rebalances import Positions
 from jobs.rules.round import SILVER
-from jobs.rules.transactions.fold import fold
+from jobs.rules.transactions.fold import Until, fold, up_to
 from schemas.bronze import NOT_TAKEN
 from schemas.table import Table
 from schemas.transactions import HISTORY_TABLES, LOG_MEMORIES, TRANSACTION_LOG
@@ -66,14 +66,15 @@ class LogOffsets:
 @dataclass(kw_only=True)
 class TransactionNews(News):
     """`ends`: by alias, up to where the log was read. `read_at`: when its last rows were.
-    `caught_up_at`: when that was all of it. `ids`: of all clusters that are folded. `waits`:
-    whether there are rows of a cluster whose id nobody knows yet.
+    `caught_up_at`: when that was all of it, by alias and log partition, None: all of them. `ids`:
+    of all clusters that are folded. `waits`: whether there are rows of a cluster whose id nobody
+    knows yet.
     """
 
     plan: TransactionPlan
     ends: Mapping[str, Positions]
     read_at: Mapping[str, datetime]
-    caught_up_at: Mapping[str, datetime]
+    caught_up_at: Mapping[tuple[str, int | None], datetime]
     ids: Mapping[str, str]
     waits: bool
 
@@ -158,8 +159,8 @@ def _news(context: Context, plan: TransactionPlan, *, is_again: bool = False) ->
     planned = plan.at if is_again else None
     log = appended(context.spark, context.lake, TRANSACTION_LOG, *plan.versions, planned=planned)
     keys = _add(context, log, found)
-    until = {alias: at - _WRITTEN_WITHIN for alias, at in found.caught_up_at.items()}
-    found.keys = keys | _due_keys(context, until)
+    until = {of: at - _WRITTEN_WITHIN for of, at in found.caught_up_at.items()}
+    found.keys = keys | due_keys(context, until, found.ids)
     found.clusters = {key.rpartition("/")[0] for key in found.keys}
     found.fold = partial(fold, ids=found.ids, until=until, at=plan.at)
     found.says = f"transactions of {len(found.clusters)} cluster(s)"
@@ -173,7 +174,7 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
     known = context.spark.createDataFrame(
         list(found.plan.ids.items()), "cluster string, _id string"
     )
-    rows = log.select(*_COLUMNS).join(F.broadcast(known), "cluster", "left")
+    rows = log.select(*_COLUMNS, "error").join(F.broadcast(known), "cluster", "left")
     rows = rows.where(~F.col("cluster").isin(list(found.plan.left_out)))
     rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
     taken = {
@@ -186,12 +187,13 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
         F.max(F.struct("era", "goes_on_at")).alias("end"),
         F.max("read_at").alias("read_at"),
         F.max("caught_up_at").alias("caught_up_at"),
+        F.max(F.expr("IF(error IS NULL, caught_up_at, NULL)")).alias("whole_at"),
         F.bool_or(F.col("record").isin(*_FOLDED)).alias("is_folded"),
     )
     keys: set[str] = set()
     ends: dict[str, Positions] = {}
     read_at: dict[str, datetime] = {}
-    caught_up_at: dict[str, datetime] = {}
+    caught_up_at: dict[tuple[str, int | None], datetime] = {}
     ids = dict(found.ids)
     for row in of_partition.toArrow().to_pylist():
         cluster, log_partition = row["cluster"], row["log_partition"]
@@ -202,8 +204,9 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
         position = row["end"]["era"], row["end"]["goes_on_at"]
         ends.setdefault(cluster, {})[log_partition] = position
         read_at[cluster] = max(row["read_at"], read_at.get(cluster, row["read_at"]))
-        if (at := row["caught_up_at"]) is not None:
-            caught_up_at[cluster] = max(at, caught_up_at.get(cluster, at))
+        for of, at in ((None, row["whole_at"]), (log_partition, row["caught_up_at"])):
+            if at is not None:
+                caught_up_at[cluster, of] = max(at, caught_up_at.get((cluster, of), at))
         if row["is_folded"]:
             keys.add(key_of(cluster, str(log_partition)))
     found.ends, found.read_at, found.caught_up_at, found.ids = ends, read_at, caught_up_at, ids
@@ -213,17 +216,21 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
     return keys
 
 
-def _due_keys(context: Context, until: Mapping[str, datetime]) -> set[str]:
-    """The keys of partitions in which a transaction is due to be long or stuck."""
+def due_keys(context: Context, until: Until, ids: Mapping[str, str]) -> set[str]:
+    """The keys of partitions in which a transaction is due to be long or stuck, of the clusters
+    that aliases lead to now.
+    """
     rows = context.live.of([LOG_MEMORIES], range(PARTS))[LOG_MEMORIES]
     due = rows.filter(pc.is_valid(rows["due_at"]))
-    names = ("cluster", "log_partition", "due_at")
+    names = ("cluster", "cluster_id", "log_partition", "due_at")
     return {
         key_of(cluster, str(log_partition))
-        for cluster, log_partition, at in zip(
+        for cluster, cluster_id, log_partition, at in zip(
             *(due[name].to_pylist() for name in names), strict=True
         )
-        if cluster in until and at < until[cluster]
+        if ids.get(cluster) == cluster_id
+        and (silent_to := up_to(until, cluster, log_partition)) is not None
+        and at < silent_to
     }
 
 

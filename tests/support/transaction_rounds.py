@@ -54,7 +54,7 @@ class Rounds:
             news,
             {table.full_name: self._live(table) for table in HISTORY_TABLES},
             ids={"prod": "id-prod"},
-            until={} if until is None else {"prod": until},
+            until={} if until is None else {("prod", None): until},
             at=datetime(2026, 1, 1, tzinfo=UTC),
         )
         self.written.append(sum(map(len, made.values())))
@@ -98,7 +98,10 @@ class Rounds:
         found: dict[tuple[str, datetime], Row] = {}
         for row in self.tables[TRANSACTION_COUNTS.full_name]:
             place = found.setdefault((row["pattern"], row["hour"]), {})
-            for name in ("committed", "completed", "total_ms", "epochs_raised", "removed"):
+            for name in (
+                *("committed", "completed", "timed_out", "total_ms", "epochs_raised"),
+                "removed",
+            ):
                 place[name] = place.get(name, 0) + row[name]
             for name in ("longest_ms", "most_partitions"):
                 place[name] = max(place.get(name) or 0, row[name] or 0)

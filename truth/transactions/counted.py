@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from truth.transactions.aborts import CLIENT, causes
 from truth.transactions.history import Counts
@@ -12,7 +12,6 @@ from truth.transactions.written import Act
 
 _NUMBERS = re.compile(r"[\d\-_.:]+$")
 _MS = timedelta(milliseconds=1)
-_SOON_MS = 1_000
 
 
 def pattern_of(transactional_id: str) -> str:
@@ -62,10 +61,9 @@ def _pattern(
         "begun": _Range(begun, len(mine)),
         "aborted_by_client": _Range(0, sum(by_client)),
         "aborted_by_coordinator": _Range(0, sum(not each for each in by_client)),
-        # Of one that is decided in a batch and completed in the next one it is not known there.
         "timed_out": _Range(
             sum(
-                each.is_late and not is_client and _lasted(each, each.prepared_at) < _SOON_MS
+                each.is_late and not is_client
                 for each, is_client in zip(aborted, by_client, strict=True)
             ),
             sum(each.is_late for each in aborted),
@@ -108,9 +106,9 @@ def _same(number: int) -> _Range:
     return _Range(number, number)
 
 
-def _lasted(each: Transaction, since: datetime | None = None) -> int:
+def _lasted(each: Transaction) -> int:
     assert each.completed_at is not None  # noqa: S101 - the callers' are completed
-    return (each.completed_at - (since or each.started_at)) // _MS
+    return (each.completed_at - each.started_at) // _MS
 
 
 def _began_again(records: Sequence[Record]) -> int:

@@ -17,7 +17,7 @@ from metadata_source.errors import LogError
 from metadata_source.lineage import common, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metadata_source.lineage import Lineage
 
@@ -75,6 +75,12 @@ class CaughtUp(NamedTuple):
     at_ms: int
     unanswered: tuple[int, ...] = ()
 
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> CaughtUp:
+        """Return what JSON has as a list; older ones have no `unanswered`: all were answered."""
+        since_ms, at_ms, *unanswered = value
+        return cls(since_ms, at_ms, tuple(*unanswered))
+
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
@@ -113,7 +119,7 @@ class LogPosition:
                 int(partition): tuple((int(epoch), int(end)) for epoch, end in lineage)
                 for partition, lineage in value.get("epochs", {}).items()
             },
-            None if caught_up is None else CaughtUp(*caught_up[:2], tuple(*caught_up[2:])),
+            None if caught_up is None else CaughtUp.from_json(caught_up),
         )
 
     def since(self, before: LogPosition, cluster: str) -> Iterator[Span]:

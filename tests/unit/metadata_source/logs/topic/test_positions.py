@@ -400,6 +400,7 @@ def test_of_a_partition_that_no_leader_answers_for_nobody_knows_the_end() -> Non
     moved = noted(before, part)
     assert moved == LogPosition("c", "t", {0: 25, 1: 5, 2: 5}, {}, CaughtUp(10_000, 10_000, (1,)))
     assert LogPosition.from_json(json.loads(json.dumps(moved.to_json()))) == moved
+    assert CaughtUp.from_json([1, 2]) == CaughtUp(1, 2), "as older versions write it"
     assert list(spans({"c": before}, {"c": moved})) == [
         Span("c", "c", "t", 0, 5, 25, False, 10_000, (1,), True),
         Span("c", "c", "t", 2, 5, 5, False, 10_000, (1,), True),
