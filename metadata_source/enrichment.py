@@ -384,7 +384,7 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
     structs, missing, stable = offsets.group_offsets(
         visits, coordinated, about.brokers, about.offsets
     )
-    asker.stable.take(stable)
+    asker.stable.add(stable)
     begins = pa.array([*range(0, len(structs), _OFFSETS_A_ROW), len(structs)], pa.int32())
     return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
 

@@ -4,8 +4,8 @@ id and epoch at any coordinator. Nothing ends them but an administrator.
 Asked about are partitions whose last stable offset stands still below the end of the log
 (`stable_offsets`): at most 1,000 in one answer, those first on which one hung before, all others by
 turns. `offsets` tells these offsets where a group is behind. Of all other partitions 5,000 are
-asked in each answer: a transaction that hangs holds up compaction and retries of its producer
-whether a group waits for it or not.
+asked in each answer, and those again that nobody answered for: a transaction that hangs holds up
+compaction and retries of its producer whether a group waits for it or not.
 
 1. DescribeProducers of their leaders: which producers have a transaction there that begins at the
    last stable offset or before.
@@ -58,7 +58,7 @@ MOST: Final = 1_000
 """Partitions of which leaders describe the producers in one answer, at most."""
 NEXT: Final = 5_000
 """Partitions of which leaders tell the last stable offset in one answer, at most."""
-_UNTOLD_MOST: Final = 100
+_UNANSWERED_MOST: Final = 100
 """Partitions that are named, at most, if nobody told their last stable offset."""
 _PARTITIONS_A_REQUEST: Final = 20
 """A broker keeps thousands of producers of a partition."""
@@ -105,11 +105,11 @@ def hanging(
         found = _found(visits, brokers, stable, leaders)
     except PollError as error:
         reason = outcome_of(error)
-        return Described([_untold(reason)], f"no hanging transaction could be told: {reason}")
+        return Described([_unanswered(reason)], f"no hanging transaction could be told: {reason}")
     missing = [
         found.missing,
         undone(
-            stable.untold.values(),
+            stable.unanswered.values(),
             len(leaders),
             "partitions could not be asked for their last stable offset",
         ),
@@ -120,9 +120,9 @@ def hanging(
 def _ask_next(
     visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
 ) -> None:
-    partitions = stable.next_of(leaders, NEXT)
-    told, untold = stable_offsets(visits, brokers, partitions, Time.share(visits, 2))
-    stable.take_next(leaders, NEXT, told, untold)
+    part = stable.next_of(leaders, NEXT)
+    found = stable_offsets(visits, brokers, part.partitions, Time.share(visits, 2))
+    stable.add_next(part, *found)
     if known := stable.partitions:
         stable.forget(known - _leaders(leaders, known).keys())
 
@@ -130,14 +130,14 @@ def _ask_next(
 def _unknown(stable: StableOffsets) -> list[Transaction]:
     """Return entries of what is not known of last stable offsets."""
     if not stable.is_known:
-        return [_untold(failed(_NOT_TWICE))]
-    untold = sorted(stable.untold.keys() - stable.standing.keys())
-    if len(untold) > _UNTOLD_MOST:
-        return [_untold(failed(f"{len(untold)} partitions told no last stable offset"))]
-    return [_untold(stable.untold[each], each) for each in untold]
+        return [_unanswered(failed(_NOT_TWICE))]
+    unanswered = sorted(stable.unanswered.keys() - stable.standing.keys())
+    if len(unanswered) > _UNANSWERED_MOST:
+        return [_unanswered(failed(f"{len(unanswered)} partitions told no last stable offset"))]
+    return [_unanswered(stable.unanswered[each], each) for each in unanswered]
 
 
-def _untold(reason: str, partition: Partition | None = None) -> Transaction:
+def _unanswered(reason: str, partition: Partition | None = None) -> Transaction:
     entry: Transaction = {"is_hanging": True, "error": reason}
     return entry if partition is None else {**entry, **_partition(partition)}
 
@@ -151,9 +151,9 @@ def _found(
     visits: Visits, brokers: Sequence[Broker], stable: StableOffsets, leaders: pa.Table
 ) -> Described:
     before = stable.hanging
-    unknown = frozenset(stable.untold)
+    unknown = frozenset(stable.unanswered)
     if not stable.standing:
-        before.take(before.open & unknown, unknown, is_whole=stable.is_known)
+        before.add(before.open & unknown, unknown, is_whole=stable.is_known)
         return Described([], None)
     partitions = before.in_order(stable.standing, lambda each: each)
     standing = {each: stable.standing[each] for each in partitions[:MOST]}
@@ -197,15 +197,15 @@ def _found(
             "partitions whose last stable offset does not move were not told",
         )
     ]
-    found += [_untold(reason, partition) for partition, reason in sorted(errors.items())]
+    found += [_unanswered(reason, partition) for partition, reason in sorted(errors.items())]
     if left_out:
         missing.append(
             f"{len(left_out)} more partitions whose last stable offset does not move were left out"
         )
     if before.may_be_known(left_out):
-        found.append(_untold(failed(f"{len(left_out)} more partitions were left out")))
+        found.append(_unanswered(failed(f"{len(left_out)} more partitions were left out")))
     hung = {each.partition for each in suspected if each.partition not in errors}
-    before.take(
+    before.add(
         frozenset(hung | (before.open & (errors.keys() | unknown))),
         left_out.union(errors, unknown),
         is_whole=stable.is_known,

@@ -15,11 +15,13 @@ Both are bounded, by count and by the time that they share evenly. Those that th
 are described first (`open_before`), all others by turns. What may be open still, though the answer
 does not list it, is an entry with the reason:
 
-- with an id: it was listed, and not described.
+- with an id: it was listed, and not described, or left out; an answer before may have had it.
 - without an id, with partitions of `__transaction_state`: all ids that these keep, of
   `partition_count` partitions; their coordinator did not answer.
-- without both: ids from a producer id on; they were listed and left out. It is there if an answer
-  before may have told one of them. Else only the outcome says how many were left out.
+- without both: ids from a producer id on; they were listed and left out, and are too many to be
+  named.
+
+Of those that no answer before can have had only the outcome says how many were left out.
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ def described(visits: Visits, brokers: Sequence[Broker], before: OpenBefore[int]
             told += _described(visits, broker, batch, given)
             asked += len(batch)
         told += [
-            {**_listed(broker, each), "error": failed("it was left out")}
+            _left_out(_listed(broker, each))
             for each in listings[asked:]
             if each.producer_id in before.open
         ]
@@ -165,12 +167,14 @@ def _told(found: Settled[_Listed], before: OpenBefore[int]) -> Described:
         ),
     )
     told = sorted(long[:MOST], key=lambda each: each["transactional_id"])
-    left_out = frozenset(each["producer_id"] for each in long[MOST:]).union(
-        each.producer_id
+    listed = (
+        _listed(account.broker, each)
         for account in found.accounts
         for each in account.answer.left_out
-        if (shortened(each.transactional_id) or "") not in known
     )
+    left_out = {each["producer_id"]: each for each in long[MOST:]} | {
+        each["producer_id"]: each for each in listed if each["transactional_id"] not in known
+    }
     errors = [each for each in known.values() if "error" in each]
     missing = [
         None if found.error is None else found.error.problem,
@@ -182,21 +186,34 @@ def _told(found: Settled[_Listed], before: OpenBefore[int]) -> Described:
     ]
     if left_out:
         missing.append(f"{len(left_out)} more open transactions were left out")
-    if hidden := before.may_be_known(left_out):
-        reason = failed(f"{len(left_out)} more were left out")
-        told.append({"is_hanging": False, "error": reason, "producer_id": min(hidden)})
+    hidden = sorted(before.may_be_known(frozenset(left_out)))
+    told += [_left_out(left_out[each]) for each in hidden[:MOST]]
+    if others := hidden[MOST:]:
+        reason = failed(f"{len(others)} more were left out")
+        told.append({"is_hanging": False, "error": reason, "producer_id": others[0]})
     if found.error is not None:
         told.append(_of_partitions(found, outcome_of(found.error)))
-    before.take(
+    before.add(
         frozenset(
             each["producer_id"]
             for each in long[:MOST]
             if "error" not in each or each["producer_id"] in before.open
         ),
-        left_out.union(each["producer_id"] for each in errors),
+        frozenset(left_out).union(each["producer_id"] for each in errors),
         is_whole=found.error is None,
     )
     return Described(told, "; ".join(filter(None, missing)) or None)
+
+
+def _left_out(listed: Transaction) -> Transaction:
+    return {
+        "is_hanging": False,
+        "transactional_id": listed["transactional_id"],
+        "state": listed["state"],
+        "coordinator": listed["coordinator"],
+        "producer_id": listed["producer_id"],
+        "error": failed("it was left out"),
+    }
 
 
 def _of_partitions(found: Settled[_Listed], reason: str) -> Transaction:

@@ -43,7 +43,12 @@ def told(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[di
 
 
 def ids(found: list[dict[str, Any]]) -> list[str]:
-    return [each["transactional_id"] for each in found if "transactional_id" in each]
+    """Of those that were described."""
+    return [
+        each["transactional_id"]
+        for each in found
+        if "transactional_id" in each and "error" not in each
+    ]
 
 
 def requests(cluster: Cluster, name: str) -> list[tuple[int, dict[str, Any]]]:

@@ -13,6 +13,7 @@ from metadata_source import hanging
 from metadata_source.errors import PollError
 from metadata_source.hanging import hanging as found_to_hang
 from metadata_source.many_brokers import Broker
+from metadata_source.stable_offsets import Part
 from tests.support.coordinators import Cluster, Node, producer, transaction
 
 LEADERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("leader", pa.int32())])
@@ -52,8 +53,8 @@ def asked(
             cluster.nodes["host", leader].logs.setdefault(partition, (0, 9))
             cluster.nodes["host", leader].stable.setdefault(partition, standing.get(partition, 9))
     for _ in range(2):
-        cluster.stable.take_next(NO_PARTITIONS, 1, {}, {})
-        cluster.stable.take(standing)
+        cluster.stable.add_next(Part(NO_PARTITIONS, None), {}, {})
+        cluster.stable.add(standing)
     return hang(cluster, leaders)
 
 

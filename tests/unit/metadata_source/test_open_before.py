@@ -123,9 +123,13 @@ def test_many_transactions_are_described_in_parts_and_some_are_left_out(
     outcome, found = told(cluster)
     assert outcome == "ok: 3 more open transactions were left out"
     assert ids(found) == [f"t{n}" for n in range(3, 10)], "those of the lowest producer ids stay"
+    assert [each["transactional_id"] for each in found[7:-1]] == ["t2", "t1", "t0"]
     assert found[7] == {
         "is_hanging": False,
-        "error": "failed: 3 more were left out",
+        "error": "failed: it was left out",
+        "transactional_id": "t2",
+        "state": "Ongoing",
+        "coordinator": 0,
         "producer_id": 98,
     }
     asked = [
@@ -135,8 +139,24 @@ def test_many_transactions_are_described_in_parts_and_some_are_left_out(
     monkeypatch.setattr(transactions, "_BYTES_A_REQUEST", 4)
     cluster.asked.clear()
     cluster.open_before = OpenBefore[int]()
-    assert told(cluster)[1] == found[:-1]
+    assert told(cluster)[1] == found
     assert len(requests(cluster, "DescribeTransactionsRequest")) == 4, "of two ids of two bytes"
+
+
+def test_of_very_many_that_are_left_out_those_of_the_lowest_producer_ids_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(transactions, "MOST", 2)
+    node = Node({0: 1, 1: 1}, transactions=[transaction(f"t{n}", n) for n in range(9)])
+    outcome, found = told(Cluster(node))
+    assert outcome == "ok: 7 more open transactions were left out"
+    errors = [each for each in found if "error" in each and not each["is_hanging"]]
+    assert [(each.get("transactional_id"), each["producer_id"]) for each in errors] == [
+        ("t2", 2),
+        ("t3", 3),
+        (None, 4),
+    ]
+    assert errors[2]["error"] == "failed: 5 more were left out"
 
 
 def test_a_broker_that_is_gone_once_it_has_listed_is_not_told():
