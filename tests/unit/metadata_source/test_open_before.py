@@ -139,7 +139,7 @@ def test_many_transactions_are_described_in_parts_and_some_are_left_out(
     monkeypatch.setattr(transactions, "_BYTES_A_REQUEST", 4)
     cluster.asked.clear()
     cluster.open_before = OpenBefore[int]()
-    assert told(cluster)[1] == found
+    assert told(cluster)[1] == found[:-1], "all had two rounds"
     assert len(requests(cluster, "DescribeTransactionsRequest")) == 4, "of two ids of two bytes"
 
 
