@@ -326,13 +326,14 @@ def _topics(current: pa.Table) -> pa.Table:
 
 
 def _compared(now: pa.Table, before: pa.Table | None, online: Sequence[str]) -> pa.Table:
-    """Return rows with `kept`, the size to compare with.
+    """Return rows with `kept`, the size to compare with, and `is_new`: there was none.
 
     What was there before and is not any more has the size 0 and no replicas, unless its directory
     does not say what is in it.
     """
     if before is None:
-        return now.append_column("kept", now["size_bytes"])
+        found = now.append_column("kept", now["size_bytes"])
+        return found.append_column("is_new", pa.array(np.zeros(len(now), dtype=np.bool_)))
     joined = now.join(before, [*_KEY], join_type="full outer")
     is_known = pc.is_in(joined["log_dir"], pa.array(online, pa.string()))
     is_gone = pc.and_(pc.is_null(joined["replicas"]), is_known)
@@ -341,6 +342,7 @@ def _compared(now: pa.Table, before: pa.Table | None, online: Sequence[str]) -> 
         filled = pc.if_else(is_gone, pa.scalar(0, pa.int64()), joined[name])
         joined = joined.set_column(place, name, filled)
     # What is new had nothing before.
+    joined = joined.append_column("is_new", pc.is_null(joined["kept"]))
     place = joined.schema.get_field_index("kept")
     joined = joined.set_column(place, "kept", joined["kept"].fill_null(0))
     return joined.sort_by([(name, "ascending") for name in _KEY])
@@ -360,6 +362,7 @@ def _chosen(joined: pa.Table, is_whole: Mask) -> tuple[Mask, int]:
     chosen = _most(size, of_partition & is_known, LARGEST) & (differs | is_whole)
     # Topics without a known size are kept, too.
     chosen |= is_whole & ~of_partition & joined["replicas"].is_valid().to_numpy()
+    chosen |= _moved_empty(joined, of_partition & (size == 0) & (before == 0))
     left_out = 0
     for those in (of_partition, ~of_partition):
         others = has_changed & those & ~chosen
@@ -367,6 +370,27 @@ def _chosen(joined: pa.Table, is_whole: Mask) -> tuple[Mask, int]:
         left_out += int(others.sum() - most.sum())
         chosen |= most
     return chosen, left_out
+
+
+def _moved_empty(joined: pa.Table, is_empty: Mask) -> Mask:
+    """Return which of the empty replicas have gone from one directory and are new in another one:
+    no size tells that they have moved. Of so many at most as other changes.
+    """
+    gone, new = (
+        np.flatnonzero(is_empty & each.to_numpy())
+        for each in (pc.equal(joined["replicas"], 0).fill_null(False), joined["is_new"])
+    )
+    found = np.zeros(len(is_empty), dtype=np.bool_)
+    if len(gone) and len(new):
+        names = ("topic", "partition")
+        to, since = (
+            {tuple(row.values()): at for at, row in zip(those, rows.to_pylist(), strict=True)}
+            for those in (new, gone)
+            for rows in (joined.select(names).take(pa.array(those)),)
+        )
+        for each in sorted(to.keys() & since.keys())[:MOST_CHANGED]:
+            found[[to[each], since[each]]] = True
+    return found
 
 
 def _most(values: npt.NDArray[np.int64], among: Mask, number: int) -> Mask:

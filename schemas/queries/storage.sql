@@ -4,7 +4,8 @@
 -- min_bytes and max_bytes: the least and the greatest size of the last day (UTC). If the window ends within a day that
 -- went on, sizes are the last that are known to be of before its end, mostly those of the day before, and the day's bounds
 -- have its later hours in them too. skew: size of the directory by the median of the cluster's. share: of the bytes of its
--- directory. A directory that failed has no sizes.
+-- directory. A directory that failed has no sizes. state is null if its broker has not answered in the window, or with
+-- another error.
 -- theme: brokers
 WITH dirs AS (
   SELECT cluster_id, cluster, broker_id, log_dir, is_online, total_bytes
@@ -55,7 +56,7 @@ whole AS (
   SELECT d.cluster_id, d.cluster, d.broker_id, d.log_dir, d.is_online, d.total_bytes, s.usable_bytes,
     s.size_bytes, s.min_bytes, s.max_bytes, s.replicas, s.futures,
     IF(s.whole_at <= CAST(:until AS TIMESTAMP), s.whole_at, NULL) AS whole_at,
-    IF(d.is_online, s.answered_at, n.answered_at) AS answered_at,
+    IF(d.is_online, s.answered_at, n.answered_at) AS answered_at, n.answered_at IS NOT NULL AS is_known,
     median(s.size_bytes) OVER (PARTITION BY d.cluster_id, d.cluster) AS median_bytes
   FROM dirs d
   LEFT JOIN newest n ON n.cluster_id = d.cluster_id AND n.cluster = d.cluster AND n.broker_id = d.broker_id
@@ -83,7 +84,8 @@ inside AS (
 )
 
 SELECT w.cluster, w.broker_id, w.log_dir, 'log_dir' AS level, CAST(NULL AS STRING) AS topic,
-  CAST(NULL AS INT) AS partition, IF(w.is_online, 'online', IF(NOT w.is_online, 'failed', NULL)) AS state, w.size_bytes,
+  CAST(NULL AS INT) AS partition, CASE WHEN NOT w.is_known THEN NULL WHEN w.is_online THEN 'online'
+    WHEN NOT w.is_online THEN 'failed' END AS state, w.size_bytes,
   w.min_bytes, w.max_bytes, CAST(NULL AS DOUBLE) AS share,
   CASE WHEN w.median_bytes > 0 THEN w.size_bytes / w.median_bytes END AS skew,
   w.replicas, w.futures, CAST(NULL AS BIGINT) AS offset_lag, w.total_bytes, w.usable_bytes,

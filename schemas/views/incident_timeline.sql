@@ -51,19 +51,28 @@ FROM (
 )
 WHERE is_online <> coalesce(was_online, TRUE)
 UNION ALL
-SELECT 'replica_move_began', cluster_id, cluster, topic, partition, NULL, broker_id, NULL, log_dir, NULL, NULL, first_at
+-- What moves is in each answer: if the last one of the day before that had any has it, it moves still.
+SELECT 'replica_move_began', s.cluster_id, s.cluster, s.topic, s.partition, NULL, s.broker_id, NULL, s.log_dir, NULL,
+  NULL, s.first_at
 FROM {gold.storage} s
-WHERE level = 'future' AND NOT EXISTS (
-  SELECT 1 FROM {gold.storage} b
-  WHERE b.level = 'future' AND b.cluster_id = s.cluster_id AND b.cluster = s.cluster AND b.broker_id = s.broker_id
-    AND b.log_dir = s.log_dir AND b.topic = s.topic AND b.partition = s.partition AND b.day = date_sub(s.day, 1)
-)
+LEFT JOIN (
+  SELECT cluster_id, cluster, broker_id, log_dir, day, lag(day) OVER dirs AS prev_day, lag(last_at) OVER dirs AS prev_at
+  FROM {gold.storage} WHERE level = 'log_dir'
+  WINDOW dirs AS (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY day)
+) d
+  ON d.cluster_id = s.cluster_id AND d.cluster = s.cluster AND d.broker_id = s.broker_id AND d.log_dir = s.log_dir
+    AND d.day = s.day
+LEFT JOIN {gold.storage} b
+  ON b.cluster_id = s.cluster_id AND b.cluster = s.cluster AND b.day = d.prev_day AND b.broker_id = s.broker_id
+    AND b.log_dir = s.log_dir AND b.topic = s.topic AND b.partition = s.partition AND b.level = 'future'
+    AND b.last_at >= d.prev_at
+WHERE s.level = 'future' AND b.day IS NULL
 UNION ALL
 -- By the answer that shows it in another directory. A day has a row for each directory: of a replica that moves back on
 -- the same day, the last move. One that is told by two answers, as too much changed at once, is not among them.
 SELECT 'replica_moved', g.cluster_id, g.cluster, g.topic, g.partition, NULL, g.broker_id, g.log_dir, t.log_dir,
-  IF(f.last_at IS NULL, 'not seen to move', NULL),
-  coalesce(f.last_at, IF(g.first_at < g.last_at, g.first_at, NULL)), g.last_at
+  IF(coalesce(f.last_at, b.last_at) IS NULL, 'not seen to move', NULL),
+  coalesce(f.last_at, b.last_at, IF(g.first_at < g.last_at, g.first_at, NULL)), g.last_at
 FROM {gold.storage} g
 JOIN {gold.storage} t
   ON t.cluster_id = g.cluster_id AND t.cluster = g.cluster AND t.day = g.day AND t.broker_id = g.broker_id
@@ -73,6 +82,17 @@ LEFT JOIN {gold.storage} f
   ON f.cluster_id = t.cluster_id AND f.cluster = t.cluster AND f.day = t.day AND f.broker_id = t.broker_id
     AND f.log_dir = t.log_dir AND f.topic = t.topic AND f.partition = t.partition AND f.level = 'future'
     AND f.last_at < g.last_at
+LEFT JOIN (
+  SELECT cluster_id, cluster, broker_id, log_dir, day, lag(day) OVER dirs AS prev_day, lag(last_at) OVER dirs AS prev_at
+  FROM {gold.storage} WHERE level = 'log_dir'
+  WINDOW dirs AS (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY day)
+) d
+  ON d.cluster_id = t.cluster_id AND d.cluster = t.cluster AND d.broker_id = t.broker_id AND d.log_dir = t.log_dir
+    AND d.day = t.day
+LEFT JOIN {gold.storage} b
+  ON b.cluster_id = t.cluster_id AND b.cluster = t.cluster AND b.day = d.prev_day AND b.broker_id = t.broker_id
+    AND b.log_dir = t.log_dir AND b.topic = t.topic AND b.partition = t.partition AND b.level = 'future'
+    AND b.last_at >= d.prev_at
 WHERE g.level = 'partition' AND g.replicas = 0
 UNION ALL
 SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,

@@ -1,6 +1,6 @@
 """Log directories of a cluster of their own: one fills, one is new, one is kept level by retention,
 one has failed, and one is of a version that tells no volume. Of another cluster some brokers are
-silent.
+silent, and one has another error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,5 +126,6 @@ def storage_rows() -> dict[Table, list[Row]]:
         silver.LOG_DIRS: [
             *(_volume(key, total) for key, (total, _) in VOLUMES.items()),
             *(_volume((broker_id, "/d1"), 1_000, LATE) for broker_id in SILENT_FOR),
+            _volume((14, "/d1"), None, LATE) | {"is_online": None, "error_code": 29},
         ],
     }

@@ -46,7 +46,8 @@ class Storage:
         assert ask("storage", broker=3, topic="orders") == []
         # Nothing was told since.
         late = ask("storage", cluster="disks", since="2026-11-02", until="2026-11-02T12:00:00Z")
-        assert {(row["level"], row["size_bytes"]) for row in late} == {("log_dir", None)}
+        told = ("level", "state", "size_bytes", "answered_at")
+        assert {*columns(late, *told)} == {("log_dir", None, None, None)}
 
     def test_storage_at_a_past_time_is_what_was_known_then(self, ask: Ask) -> None:
         """Its day went on: what the day told last is of the future."""
@@ -86,6 +87,7 @@ class Storage:
             (11, None, pytest.approx(10), None),
             (12, ANSWERED_AT - 1_200, pytest.approx(10), None),
             (13, ANSWERED_AT - 2 * DAY, None, "not_answered"),
+            (14, None, None, "error"),
         ]
 
     def test_growth_up_to_a_past_time(self, ask: Ask) -> None:

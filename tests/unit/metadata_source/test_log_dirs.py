@@ -275,6 +275,21 @@ def test_replicas_that_move_are_kept_each_time_and_count_in_their_directory():
     ]
 
 
+def test_an_empty_replica_that_moved_is_kept_in_both_directories_once(monkeypatch):
+    monkeypatch.setattr(log_dirs, "LARGEST", 0)
+    others = {("/d1", "gone", 0): 0, ("/d2", "a", 2): 0}
+    _, state = kept(None, answer({("/d1", "a", 0): 0, ("/d1", "a", 1): 0} | others))
+    moved = {("/d2", "a", 0): 0, ("/d1", "a", 1): 0, ("/d2", "new", 0): 0, ("/d2", "a", 2): 0}
+    rows, state = kept(state, answer(moved))
+    found = [(row["log_dir"], row["replicas"]) for row in rows if "partition" in row]
+    assert (found, things(rows).keys() - {("/d1", None, None), ("/d2", None, None)}) == (
+        [("/d1", 0), ("/d2", 1)],
+        {("/d1", "a", 0), ("/d2", "a", 0)},
+    )
+    rows, _ = kept(state, answer(moved))
+    assert not [row for row in rows if "partition" in row]
+
+
 def test_topics_that_are_not_polled_count_in_totals_alone():
     given = answer({("/d1", "a", 0): 5, ("/d1", "b", 0): 8}, dirs=["/d1"])
     rows, _ = kept(None, given, topic_filter=TopicFilter(topics=("b",)))

@@ -52,6 +52,12 @@ def size(level: str, log_dir: str, first: int, last: int, *, replicas: int = 1, 
     } | more
 
 
+def answers(*days: tuple[int, int]) -> list[Row]:
+    """Both directories of broker 1 on days with answers from and until a time."""
+    of_dir = {"topic": None, "partition": None, "replicas": 3}
+    return [size("log_dir", each, *day) | of_dir for day in days for each in ("/d1", "/d2")]
+
+
 def moves(*rows: Row) -> list[tuple[Any, ...]]:
     return [(*row[:4], *row[5:]) for row in timeline({STORAGE: [*rows]})]
 
@@ -80,6 +86,7 @@ def test_a_replica_that_moves_to_another_directory() -> None:
     """It moves for two days; the second one has the end."""
     began, moved = "replica_move_began", "replica_moved"
     found = moves(
+        *answers((0, 600), (DAY, DAY + 1_800)),
         size("partition", "/d1", 0, 0),
         size("future", "/d2", 60, 600),
         size("partition", "/d1", DAY, DAY + 1_200, replicas=0),
@@ -105,3 +112,32 @@ def test_a_move_that_nobody_saw_is_inferred_and_what_is_gone_has_not_moved() -> 
         size("partition", "/d2", 600, 600, broker_id=2, partition=3),
     )
     assert found == [(0, 600, "replica_moved", "orders-0", "/d1", "/d2", "not seen to move")]
+
+
+def test_a_move_that_was_cancelled_and_begins_again_the_next_day_is_two() -> None:
+    began = ("replica_move_began", "orders-0", None, "/d2", None)
+    found = moves(
+        *answers((0, 1_200), (DAY, DAY + 1_200)),
+        size("future", "/d2", 60, 600),
+        size("future", "/d2", DAY, DAY + 1_200),
+    )
+    assert found == [(None, 60, *began), (None, DAY, *began)]
+
+
+def test_a_move_over_a_day_that_nobody_observed_begins_once() -> None:
+    found = moves(
+        *answers((0, 600), (2 * DAY, 2 * DAY + 1_200)),
+        size("future", "/d2", 60, 600),
+        size("future", "/d2", 2 * DAY, 2 * DAY + 1_200),
+    )
+    assert found == [(None, 60, "replica_move_began", "orders-0", None, "/d2", None)]
+
+
+def test_a_move_that_the_first_answer_of_a_day_shows_as_over_was_seen_to_move() -> None:
+    found = moves(
+        *answers((0, 600), (DAY, DAY + 1_200)),
+        size("future", "/d2", 60, 600),
+        size("partition", "/d1", DAY, DAY, replicas=0),
+        size("partition", "/d2", DAY, DAY),
+    )
+    assert found[1:] == [(600, DAY, "replica_moved", "orders-0", "/d1", "/d2", None)]
