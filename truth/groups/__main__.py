@@ -4,13 +4,12 @@ their work, and print how history of rebalances, their costs and lag agrees with
 Exit status 1 when it does not.
 """
 
-import argparse
-import secrets
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from metadata_source.text import text_table
+from truth.arguments import parser
 from truth.groups.run import NEWEST, run
 from truth.groups.score import HEADINGS
 from truth.groups.script import KINDS
@@ -22,7 +21,8 @@ VERSIONS: Final = (NEWEST, "3.9.2")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the kinds that are asked for; the exit status is 0 when everything agrees."""
-    arguments = _parser().parse_args(argv)
+    names = [kind.name for kind in KINDS]
+    arguments = parser("truth.groups", __doc__, "kinds", names, VERSIONS).parse_args(argv)
     version, say = arguments.kafka_version, saying()
     wanted = [
         kind
@@ -45,23 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"{group}, {each}" for group, score in scores.items() for each in score.faults
                 ]
     return concluded(faults)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m truth.groups", description=(__doc__ or "").partition("\n\n")[0]
-    )
-    parser.add_argument(
-        "--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone"
-    )
-    parser.add_argument(
-        "--kafka-version", choices=VERSIONS, default=NEWEST, help="before 4.0 classic groups alone"
-    )
-    seed = secrets.randbelow(100_000)
-    parser.add_argument(
-        "--seed", type=int, default=seed, help="decides what is done (default: another each time)"
-    )
-    return parser
 
 
 if __name__ == "__main__":

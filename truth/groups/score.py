@@ -1,11 +1,14 @@
 """How far history agrees with what happened to one group."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
+
+from truth import score
+from truth.score import headings
 
 
 @dataclass
-class Score:
+class Score(score.Score):
     """Counts of all that was compared, and the faults in it. The rest is of members that work."""
 
     steps: int = 0
@@ -24,11 +27,6 @@ class Score:
     """Those of them that have one exact value."""
     faults: list[str] = field(default_factory=list)
 
-    def row(self) -> tuple[int, ...]:
-        """Its counts, and how many faults; for a table under HEADINGS, after the group."""
-        *counts, faults = vars(self).values()
-        return (*counts, len(faults))
-
     def __str__(self) -> str:
         return (
             f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, "
@@ -36,4 +34,4 @@ class Score:
         )
 
 
-HEADINGS: Final = ("group", *(each.name.replace("_", " ") for each in fields(Score)))
+HEADINGS: Final = ("group", *headings(Score))

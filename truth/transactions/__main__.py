@@ -5,14 +5,13 @@ the coordinators' log.
 Exit status 1 when it does not.
 """
 
-import argparse
-import secrets
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from local_cluster.cluster import KAFKA_VERSION
 from metadata_source.text import text_table
+from truth.arguments import parser
 from truth.session import concluded, local_session, saying
 from truth.transactions.run import run
 from truth.transactions.score import HEADINGS
@@ -24,7 +23,8 @@ VERSIONS: Final = (KAFKA_VERSION, "3.9.2")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tracks that are asked for; the exit status is 0 when everything agrees."""
-    arguments = _parser().parse_args(argv)
+    names = [*TRACKS, "few", "kills"]
+    arguments = parser("truth.transactions", __doc__, "tracks", names, VERSIONS).parse_args(argv)
     version, say = arguments.kafka_version, saying()
     say(f"seed {arguments.seed}")
     tracks = write(arguments.seed, arguments.tracks)
@@ -32,21 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         score = run(spark, tracks, folder / "lake", say=say, kafka_version=version)
     print("\n".join(text_table(("version", *HEADINGS), [(version, *score.row())])), flush=True)
     return concluded(score.faults)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m truth.transactions", description=(__doc__ or "").partition("\n\n")[0]
-    )
-    parser.add_argument(
-        "--tracks", nargs="+", choices=[*TRACKS, "few", "kills"], help="these alone"
-    )
-    parser.add_argument("--kafka-version", choices=VERSIONS, default=KAFKA_VERSION)
-    seed = secrets.randbelow(100_000)
-    parser.add_argument(
-        "--seed", type=int, default=seed, help="decides what is done (default: another each time)"
-    )
-    return parser
 
 
 if __name__ == "__main__":

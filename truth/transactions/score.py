@@ -1,11 +1,14 @@
 """How far history of transactions agrees with what producers did and coordinators wrote."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
+
+from truth import score
+from truth.score import headings
 
 
 @dataclass
-class Score:
+class Score(score.Score):
     """Counts of all that was compared, and the faults in it."""
 
     acts: int = 0
@@ -30,10 +33,5 @@ class Score:
     """Rows of gold.held_up with a transaction."""
     faults: list[str] = field(default_factory=list)
 
-    def row(self) -> tuple[int, ...]:
-        """Its counts, and how many faults; for a table under HEADINGS."""
-        *counts, faults = vars(self).values()
-        return (*counts, len(faults))
 
-
-HEADINGS: Final = tuple(each.name.replace("_", " ") for each in fields(Score))
+HEADINGS: Final = headings(Score)

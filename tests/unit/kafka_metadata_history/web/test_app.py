@@ -433,6 +433,16 @@ def test_pages_and_metrics_of_an_older_lake_say_what_it_has_not(tmp_path: Path) 
         assert table in comment
 
 
+def test_pages_and_metrics_of_a_lake_without_incidents_say_to_upgrade_it(tmp_path: Path) -> None:
+    lake = unpacked(store_lake.stored(10), tmp_path)
+    with pages(config_of(tmp_path, lake)) as client:
+        for path in (f"/api{address('/cluster')}", "/metrics"):
+            answer = client.get(path)
+            assert answer.status_code == 503
+            assert f"{lake}: version 10 had no gold." in answer.text
+            assert "`kafka-metadata-history upgrade` makes the lake one of" in answer.text
+
+
 def test_grafana_reads_incidents_as_annotations(client: TestClient) -> None:
     ms = [str(int(at(each).timestamp() * 1000)) for each in (0, 120)]
     found = client.get("/api/annotations", params={"from": ms[0], "to": ms[1]}).json()
