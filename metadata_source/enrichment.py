@@ -120,6 +120,8 @@ class Rows:
     over them."""
     stands_out: tuple[Any, ...] = ()
     """What is news of `beside`: the digest is over it too. Nothing while all is well."""
+    lasting: list[Any] | None = None
+    """What the digest is over in place of the values: these without what was not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +411,13 @@ def _log_dirs(asker: Asker, about: Subject) -> Rows:
     """One row a broker, null for one that did not answer."""
     found = log_dirs.described(asker.visits(), about.brokers, about.topic_filter, asker.kept_sizes)
     beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
-    return Rows(found.dirs, missing=found.missing, beside=beside, stands_out=tuple(found.brokers))
+    return Rows(
+        found.dirs,
+        missing=found.missing,
+        beside=beside,
+        stands_out=tuple(found.brokers),
+        lasting=found.lasting,
+    )
 
 
 _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {

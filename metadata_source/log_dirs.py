@@ -77,6 +77,8 @@ class KeptSizes:
     of: dict[int, _Kept] = field(default_factory=dict)
     asked: dict[int, float] = field(default_factory=dict)
     """When a broker was asked last, of `time.monotonic`."""
+    dirs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """The directories of its last answer."""
 
 
 class _Kept(NamedTuple):
@@ -91,11 +93,13 @@ class LogDirs(NamedTuple):
     """The answers of all brokers, in the order of their ids.
 
     `dirs`: the directories of each, as bronze has them; None of a broker that did not answer.
-    `sizes`: lists of `LOG_DIR_SIZE`, as long. `missing`: in one line which brokers did not answer.
+    `lasting`: the same, of such a broker as it answered last; None of one that never did. `sizes`:
+    lists of `LOG_DIR_SIZE`, as long. `missing`: in one line which brokers did not answer.
     """
 
     brokers: list[int]
     dirs: list[list[dict[str, Any]] | None]
+    lasting: list[list[dict[str, Any]] | None]
     sizes: pa.ListArray
     missing: str | None
 
@@ -146,13 +150,16 @@ def described(
             before = known.of.get(broker.broker_id)
             found, known.of[broker.broker_id] = kept(before, answer, topic_filter, day)
             dirs.append(answer.dirs)
+            known.dirs[broker.broker_id] = answer.dirs
             sizes.append(found)
     listed = {broker.broker_id for broker, _ in answered}
     known.of = {each: of for each, of in known.of.items() if each in listed}
     known.asked = {each: asked for each, asked in known.asked.items() if each in listed}
+    known.dirs = {each: of for each, of in known.dirs.items() if each in listed}
     return LogDirs(
         [broker.broker_id for broker, _ in answered],
         dirs,
+        [known.dirs.get(broker.broker_id) for broker, _ in answered],
         _lists(sizes),
         undone(map(outcome_of, errors), len(answered), "brokers did not tell their directories"),
     )

@@ -168,10 +168,11 @@ class BatchRecords:
             )
             if self._pseudonyms is not None:
                 values = self._pseudonyms.of_column(enrichment, values)
+            lasting = values if rows.lasting is None else pa.array(rows.lasting, values.type)
             digest = (
                 None
                 if enrichment in _WITHOUT_DIGEST
-                else rows_digest([rows.topics, values.to_pylist(), *rows.stands_out])
+                else rows_digest([rows.topics, lasting.to_pylist(), *rows.stands_out])
             )
         given = {name: header[name] for name in _OF_POLL} | {
             "record": "answer",

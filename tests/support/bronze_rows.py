@@ -109,6 +109,8 @@ def _of_log_dirs(answer: Answer, states: dict[Any, tuple]) -> list[dict[str, Any
 
 
 def _digest(kind: str, states: dict[Any, tuple], answer: Answer) -> bytes:
+    if kind == "log_dirs" and answer.lasting:
+        return digest(sorted((states | answer.lasting).items()))
     silent = sorted(answer.silent_brokers) if kind == "log_dirs" else []
     return digest([*sorted(states.items()), *silent])
 

@@ -47,6 +47,8 @@ class Answer:
     asked_ms: int = 70  # how long each question beside the poll takes
     silent_brokers: frozenset[int] = frozenset()
     """Brokers that did not tell their log directories."""
+    lasting: dict[Any, tuple] = field(default_factory=dict)
+    """The last states of things of silent brokers, which the digest is over, too."""
     early: frozenset[str] = (
         frozenset()
     )  # the kinds that were answered before the poll: they follow the poll before
@@ -418,6 +420,7 @@ class RandomEnrichments:
                 }
                 if kind == "log_dirs" and self.random.random() < 0.3:
                     answer.silent_brokers = frozenset({self.random.randrange(2)})
+                    answer.enriched[kind] = "ok: 1 of 2 brokers did not tell their directories: x"
                     told = answer.enrichments[kind]
                     answer.enrichments[kind] = {
                         key: state

@@ -43,6 +43,7 @@ from jobs.rules.teller import (
     source,
 )
 from metadata_source.kinds import KAFKA, KINDS
+from metadata_source.outcomes import OK
 from schemas import gold, silver
 
 TOPIC, BROKERS, WITNESSES, CONTROLLER = "topic", "brokers", "witnesses", "controller"
@@ -158,14 +159,18 @@ def records_to_read(
 
 
 def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
-    """Answers beside a good poll that tell something, by enrichment, as they came."""
+    """Answers beside a good poll that tell something, by enrichment, as they came.
+
+    The digest of log directories is over what brokers said last, so it does not say which of them
+    were silent. An answer that leaves out some has none here: it is read, and the next one too.
+    """
     return {
         row["kind"]: Answered(
             row["poll_id"],
             row["answered_at"],
             row["asked_at"],
             header["interval_ms"] or 0,
-            row["digest"],
+            row["digest"] if row["kind"] != LOG_DIRS or row["outcome"] == OK else None,
         )
         for row in header["answers"]
         if is_read(row["kind"], by_log=by_log)

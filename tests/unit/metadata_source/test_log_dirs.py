@@ -138,20 +138,34 @@ def test_directories_of_each_broker_and_what_is_not_known_is_null():
     assert [[row["usable_bytes"] for row in each] for each in sizes] == [[400, None, None], [None]]
 
 
+def digest(*answers: Any, known: KeptSizes | None = None) -> bytes | None:
+    found = described(*answers, known=known)
+    beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
+    records = BatchRecords(EVERY)
+    planned = Planned("20260101T000000Z-0a1b2c", 0, "c", MONDAY, 600_000)
+    list(records.rows(planned, Poll(cluster_id="id", error_kind="timeout", error="none")))
+    stands_out = tuple(found.brokers)
+    rows = Rows(found.dirs, beside=beside, stands_out=stands_out, lasting=found.lasting)
+    batches = records.beside([Answer("log_dirs", OK, NOON, NOON, rows)])
+    return digests_of(batches)["log_dirs"][1]
+
+
 def test_a_volume_that_fills_is_no_news():
     """Usable bytes differ with each answer: they would be a row of silver each time."""
+    full, fuller = (answer({("/d1", "a", 0): 5}, usable=usable) for usable in (400, 399))
+    assert digest(full) == digest(fuller)
 
-    def digest(usable: int) -> bytes | None:
-        found = described(answer({("/d1", "a", 0): 5}, usable=usable))
-        beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
-        records = BatchRecords(EVERY)
-        planned = Planned("20260101T000000Z-0a1b2c", 0, "c", MONDAY, 600_000)
-        list(records.rows(planned, Poll(cluster_id="id", error_kind="timeout", error="none")))
-        rows = Rows(found.dirs, beside=beside, stands_out=tuple(found.brokers))
-        batches = records.beside([Answer("log_dirs", OK, NOON, NOON, rows)])
-        return digests_of(batches)["log_dirs"][1]
 
-    assert digest(400) == digest(399)
+def test_that_another_broker_does_not_answer_is_no_news():
+    """In a fleet that takes too long it is another one each time."""
+    known, late = KeptSizes(), PollError("timeout", "h: late")
+    one, other, failed = answer({}), answer({}), answer({}, failed=["/d2"])
+    never = digest(one, late, known=known)
+    whole = digest(one, other, known=known)
+    assert never != whole, "nobody knows what it has"
+    assert digest(late, other, known=known) == whole == digest(one, late, known=known)
+    assert digest(late, failed, known=known) != whole
+    assert digest(late, answer({}), known=known) == whole
 
 
 def test_the_first_answer_has_all_topics_and_the_largest_partitions(monkeypatch):

@@ -21,10 +21,11 @@ def asked(n: int, *, silent: tuple[int, ...] = (), **of_brokers: Any) -> Answer:
         n,
         None,
         {"t": [led(5)]},
-        enriched={"log_dirs": "ok"},
+        enriched={"log_dirs": "ok: some are silent" if silent else "ok"},
         enrichments={"log_dirs": states},
         asked_ms=100,
         silent_brokers=frozenset(silent),
+        lasting={(each, "/d"): ONLINE for each in silent},
     )
 
 
@@ -61,6 +62,18 @@ def test_a_broker_that_is_gone_after_it_was_silent_was_seen_when_it_answered_las
     ]
     (row,) = of_broker(2, *polls)
     assert (row["last_seen_sent_at"], row["end_reason"]) == (seconds(0.1), "gone")
+
+
+def test_a_silent_broker_is_noted_though_the_digest_of_what_all_said_last_is_the_same() -> None:
+    """Silver reads such an answer, and the next one, which may be whole again."""
+    silent = [asked(0, b1=ONLINE, b2=ONLINE), asked(1, silent=(2,), b1=ONLINE)]
+    changed = asked(2, b1=FAILED, b2=FAILED)
+    (_, of_silent), (_, of_other) = (of_broker(each, *silent, changed) for each in (2, 1))
+    assert of_silent["prev_sent_at"] == seconds(0.1)
+    assert of_other["prev_sent_at"] == seconds(10.1)
+    again = [asked(2, b1=ONLINE, b2=ONLINE), asked(3, b1=ONLINE, b2=FAILED)]
+    (_, failed) = of_broker(2, *silent, *again)
+    assert failed["prev_sent_at"] == seconds(20.1), "it answered the time before"
 
 
 def test_nothing_is_known_from_before_of_a_broker_that_never_answered() -> None:
