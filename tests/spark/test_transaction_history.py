@@ -134,8 +134,10 @@ def test_rounds_make_the_rows_and_take_them_on(
     assert not engine.round(datetime.now(UTC)), "nothing is new"
     started = {table for table in before if table is not internal.ROUNDS}
     assert {table: version(cut, table) for table in started} == {t: before[t] for t in started}
-    for lake in (whole, cut):
-        stored.append(lake, transactions.TRANSACTION_LOG, [caught_up(made, late)])
+    # It is of this partition alone, or of all.
+    for lake, error in ((whole, None), (cut, "no leader answers for partitions 4")):
+        of_log = caught_up(made, late) | {"error": error}
+        stored.append(lake, transactions.TRANSACTION_LOG, [of_log])
         run(spark, lake)
     assert {of: plain(row) for of, row in rows_in(cut).items()} == {
         of: plain(row) for of, row in rows_in(whole).items()
