@@ -4,8 +4,8 @@
 -- min_bytes and max_bytes: the least and the greatest size of the last day (UTC). If the window ends within a day that
 -- went on, sizes are the last that are known to be of before its end, mostly those of the day before, and the day's bounds
 -- have its later hours in them too. skew: size of the directory by the median of the cluster's. share: of the bytes of its
--- directory. A directory that failed has no sizes. state is null if its broker has not answered in the window, or with
--- another error.
+-- directory. A directory that failed has no sizes. state is null if it was online, and its broker has not answered in
+-- the window, or if the broker answers with another error.
 -- theme: brokers
 WITH dirs AS (
   SELECT cluster_id, cluster, broker_id, log_dir, is_online, total_bytes
@@ -84,8 +84,8 @@ inside AS (
 )
 
 SELECT w.cluster, w.broker_id, w.log_dir, 'log_dir' AS level, CAST(NULL AS STRING) AS topic,
-  CAST(NULL AS INT) AS partition, CASE WHEN NOT w.is_known THEN NULL WHEN w.is_online THEN 'online'
-    WHEN NOT w.is_online THEN 'failed' END AS state, w.size_bytes,
+  CAST(NULL AS INT) AS partition, CASE WHEN NOT w.is_online THEN 'failed'
+    WHEN w.is_online AND w.is_known THEN 'online' END AS state, w.size_bytes,
   w.min_bytes, w.max_bytes, CAST(NULL AS DOUBLE) AS share,
   CASE WHEN w.median_bytes > 0 THEN w.size_bytes / w.median_bytes END AS skew,
   w.replicas, w.futures, CAST(NULL AS BIGINT) AS offset_lag, w.total_bytes, w.usable_bytes,
@@ -100,4 +100,4 @@ FROM inside
 WHERE (level = 'future' OR place <= 10)
   AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
 ORDER BY cluster, CASE level WHEN 'log_dir' THEN 1 WHEN 'future' THEN 2 WHEN 'topic' THEN 3 ELSE 4 END,
-  state, coalesce(usable, 2), broker_id, log_dir, place
+  CASE state WHEN 'failed' THEN 1 WHEN 'online' THEN 3 ELSE 2 END, coalesce(usable, 2), broker_id, log_dir, place

@@ -47,7 +47,10 @@ class Storage:
         # Nothing was told since.
         late = ask("storage", cluster="disks", since="2026-11-02", until="2026-11-02T12:00:00Z")
         told = ("level", "state", "size_bytes", "answered_at")
-        assert {*columns(late, *told)} == {("log_dir", None, None, None)}
+        assert {*columns(late, *told)} == {
+            ("log_dir", "failed", None, None),
+            ("log_dir", None, None, None),
+        }
 
     def test_storage_at_a_past_time_is_what_was_known_then(self, ask: Ask) -> None:
         """Its day went on: what the day told last is of the future."""
