@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.fs as pa_fs
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
-from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
+from fsspec import AbstractFileSystem
 
 from metadata_source.errors import OptionsError
 from metadata_source.references import REFERENCE, resolve_secret

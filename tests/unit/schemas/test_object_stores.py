@@ -22,6 +22,7 @@ from schemas.table import LAKE_VERSION
 from tests.support.object_store import BUCKET, KEY, SECRET, client, object_store, put
 from tests.support.store_lake import stored, unpacked
 
+Capture = pytest.CaptureFixture[str]
 SQL = "SELECT count(leader) AS n FROM silver.partition_snapshots"
 
 
@@ -51,6 +52,14 @@ def configured(tmp_path: Path, store: str, root: str) -> Path:
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_STORE_SECRET", SECRET)
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("opened.with_spark", "command.in_spark"):
+        monkeypatch.setattr(
+            f"kafka_metadata_history.{name}", lambda *_, **__: pytest.fail("asks Spark")
+        )
 
 
 def test_the_server_lets_one_of_several_conditional_puts_win(store: str) -> None:
@@ -90,6 +99,7 @@ def test_a_lake_in_a_bucket_answers_as_one_in_a_folder(
         )
 
 
+@pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize(
     "asked",
     [
@@ -102,18 +112,8 @@ def test_a_lake_in_a_bucket_answers_as_one_in_a_folder(
     ids=lambda asked: asked[0],
 )
 def test_commands_ask_a_bucket_without_a_jvm(
-    store: str,
-    folder: Path,
-    tmp_path: Path,
-    asked: tuple[str, ...],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    store: str, folder: Path, tmp_path: Path, asked: tuple[str, ...], capfd: Capture
 ) -> None:
-    monkeypatch.setattr("kafka_metadata_history.opened.with_spark", lambda _: pytest.fail("Spark"))
-    monkeypatch.setattr(
-        "kafka_metadata_history.command.in_spark", lambda *_, **__: pytest.fail("J")
-    )
-    monkeypatch.chdir(tmp_path)
     bucket = configured(tmp_path, store, f"s3a://{BUCKET}/kmh")
     found = exit_status([*asked, "--config", str(bucket)]), capfd.readouterr()
     text = bucket.read_text().splitlines()
@@ -137,7 +137,7 @@ def test_a_bucket_that_is_not_there_is_one_line(
 
 def test_a_bucket_without_a_lake_says_so(store: str, tmp_path: Path) -> None:
     read = load(str(configured(tmp_path, store, f"s3://{BUCKET}/nothing")))
-    with pytest.raises(LakeError, match="not complete: silver.partition_snapshots is not there"):
+    with pytest.raises(LakeError, match=r"not complete: silver\.partition_snapshots is not there"):
         without_spark(read.lake)(SQL)
 
 
