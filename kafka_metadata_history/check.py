@@ -275,7 +275,7 @@ def elsewhere(lake: Lake) -> str | None:
         else "with the jars and settings for it"
     )
     return (
-        f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes "
+        f"lake {lake}: not looked at; the jobs need Spark {needs}: docs/spark-clusters.md, Lakes "
         "elsewhere"
     )
 

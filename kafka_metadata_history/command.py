@@ -41,7 +41,7 @@ from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.mcp_command import mcp
 from kafka_metadata_history.names import FAILED, INTERRUPTED, NAME
 from kafka_metadata_history.notify.command import notify
-from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
+from kafka_metadata_history.opened import MEMORY, needs_no_spark, opened, status_without_spark
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
 from kafka_metadata_history.rows_options import print_rows, rows_options
@@ -137,7 +137,7 @@ def query(
 def status(*, config: str, form: str) -> int:
     """Say how recording fares: polls, failures, gaps, sizes. Exits 3 if a threshold is crossed."""
     read = load(config)
-    if not has_folder(read.lake):
+    if not needs_no_spark(read.lake):
         return in_spark("status", "--config", config, "--format", form)
     found = status_without_spark(read, datetime.now(UTC))
     crossed = judge(found, read.limits)

@@ -1,4 +1,4 @@
-"""A lake in a folder that a program asks for long: each commit of a job makes a new version."""
+"""A lake that a program asks for long: each commit of a job makes a new version."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from kafka_metadata_history.opened import InDuckDB, has_folder, without_spark
+from kafka_metadata_history.opened import InDuckDB, needs_no_spark, without_spark
 from schemas.lake import TABLES, LakeError
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ _FOLDERS: Final = [each for table in TABLES for each in (table, table.older) if 
 
 _MEMORY: Final = "300MB"
 """Of all that is asked at a time. A program that stays gives no memory of the heap back."""
+
+
+LOOK_S: Final = 60
+"""How long what was read of an object store is the newest, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,12 @@ class LiveLake:
     """The newest version of a lake, to several threads. Nothing is read while nobody asks."""
 
     def __init__(self, lake: Lake, limit_s: float | None = None) -> None:
-        """Raise LakeError for a lake that is no folder of this machine. `limit_s`: of an answer."""
-        if not lake.is_folder:
-            raise LakeError(f"{lake}: is no folder of this machine, which is all that is read here")
+        """Raise LakeError for a lake that only Spark reads. `limit_s`: of an answer."""
+        if not (lake.is_folder or lake.is_object_store):
+            raise LakeError(
+                f"{lake}: is neither a folder of this machine nor in an object store, which is all "
+                "that is read here"
+            )
         self.lake = lake
         self._limit_s = limit_s
         self._one_by_one = Lock()
@@ -54,8 +62,11 @@ class LiveLake:
 
     def version(self) -> str:
         """Return the name of the newest version. It looks at folders' times of change alone, some
-        microseconds each.
+        microseconds each. An object store has no such times, and is paid by the request: a new
+        version of it is begun after LOOK_S.
         """
+        if not self.lake.is_folder:
+            return f"{int(monotonic() // LOOK_S):x}"
         changed = [_changed(Path(self.lake.path(table), "_delta_log")) for table in _FOLDERS]
         return sha256(repr(changed).encode()).hexdigest()[:16]
 
@@ -72,7 +83,7 @@ class LiveLake:
             if self._is_over:
                 raise LakeError(f"{self.lake}: nobody is asked any more")
             if self._newest is None or self._newest.name != name:
-                has_folder(self.lake)
+                needs_no_spark(self.lake)
                 opened = without_spark(self.lake, self._limit_s, _MEMORY)
                 self._newest = Version(name, opened, opened.own, opened.older)
             return self._newest

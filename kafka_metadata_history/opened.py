@@ -1,5 +1,5 @@
-"""Whoever answers questions about a lake: DuckDB where the lake is a folder of this machine, Spark
-for all others.
+"""Whoever answers questions about a lake: DuckDB where the lake is a folder of this machine or in
+an object store, Spark for all others.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from schemas.in_duckdb import (
     unreadable,
 )
 from schemas.lake import NAMES, UPGRADE, LakeError, OlderLakeError, named_in, resolved
+from schemas.object_stores import address
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from schemas.table import LAKE_VERSION
 
@@ -62,10 +63,11 @@ class Opened:
 
 
 def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
-    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`.
-    Raises LakeError, as `has_folder`, `without_spark` and `with_spark` do.
+    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder or in an
+    object store, unless `by_spark`. Raises LakeError, as `needs_no_spark`, `without_spark` and
+    `with_spark` do.
     """
-    if not has_folder(lake) or by_spark:
+    if not needs_no_spark(lake) or by_spark:
         ask = with_spark(lake)
         return Opened(ask, ask, "Spark")
     found = without_spark(lake)
@@ -179,7 +181,7 @@ class InDuckDB:
         if refused := _NOT_KNOWN.search(line):
             return QueryError(_not_known(refused[1] or f"{refused[2]} with such arguments"))
         if file := re.search(
-            rf"{re.escape(f'{self._lake.root}/')}(\w+)/(\w+)/[^\"']*\.parquet", line
+            rf"{re.escape(address(f'{self._lake.root}/'))}(\w+)/(\w+)/[^\"']*\.parquet", line
         ):
             return unreadable(self._lake, f"{file[1]}.{file[2]}", line)
         if type(error) is duckdb.Error:  # as DuckDB's reader of Parquet raises of broken bytes
@@ -223,7 +225,7 @@ def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
     """Say that tables of a lake are not there: its first run was stopped, or it is of a version
     that had none (OlderLakeError).
     """
-    version = older_version(lake) if lake.is_folder else None
+    version = older_version(lake) if lake.is_folder or lake.is_object_store else None
     if version is not None:
         return OlderLakeError(
             f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it; "
@@ -260,10 +262,12 @@ def status_without_spark(config: Config, now: datetime) -> LakeStatus:
     return status_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
 
 
-def has_folder(lake: Lake) -> bool:
-    """Whether a lake is a folder of this machine. Raises LakeError if no lake is there."""
+def needs_no_spark(lake: Lake) -> bool:
+    """Whether a lake is a folder of this machine, or in an object store. Raises LakeError if no
+    lake is in the folder; a store is first asked with the first question.
+    """
     if not lake.is_folder:
-        return False
+        return lake.is_object_store
     try:
         exists = lake.exists
     except OSError as error:

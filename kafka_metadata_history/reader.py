@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ from kafka_metadata_history.answers.questions import (
 from kafka_metadata_history.answers.whatif.written import as_json, as_text
 from kafka_metadata_history.explained import explained
 from kafka_metadata_history.live import LiveLake
-from kafka_metadata_history.opened import Opened, asking, has_folder, opened
+from kafka_metadata_history.opened import Opened, asking, needs_no_spark, opened
 from kafka_metadata_history.recorded import without
 from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
 from metadata_source.text import did_you_mean, printable
@@ -256,10 +257,19 @@ def opened_reader(place: str | PathLike[str] | Mapping[str, str]) -> LakeReader:
         lake = Lake(root=fspath(place))
         if lake.is_folder:
             lake = Lake(root=str(Path(place).expanduser().absolute()))
-    if has_folder(lake):
+    if needs_no_spark(lake) and (lake.is_folder or not _has_session()):
         return LakeReader(lake, config, LiveLake(lake).now)
     found = _in_spark(lake)
     return LakeReader(lake, config, lambda: found)
+
+
+def _has_session() -> bool:
+    """Whether a session of Spark is there, which may have credentials that this process has not."""
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - takes seconds
+
+    return SparkSession.getActiveSession() is not None
 
 
 def _in_spark(lake: Lake) -> Opened:

@@ -1,5 +1,5 @@
-"""A lake of folders in DuckDB: its tables and views under their names, read without a JVM, and
-Spark's SQL translated.
+"""A lake of folders, or of an object store, in DuckDB: its tables and views under their names, read
+without a JVM, and Spark's SQL translated.
 
 Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a download.
 """
@@ -30,6 +30,7 @@ from schemas.delta_in_duckdb import query_of, query_of_none
 from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
+from schemas.object_stores import address, options_of, reason, register, sizes_below
 from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, arrow_type, union_all
 from schemas.upgrades import steps_from
 
@@ -188,7 +189,7 @@ def _query_of(
     version = version_of(stored.metadata().configuration, lake, table)
     try:
         more = _columns_since(version, table, stored)
-        return version, query_of(database, stored, lake.path(table), more)
+        return version, query_of(database, stored, address(lake.path(table)), more)
     except (DeltaError, OSError, ValueError, duckdb.Error) as error:
         raise unreadable(lake, table.full_name, str(error)) from error
 
@@ -237,6 +238,8 @@ def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
 def log_bytes_of(lake: Lake, name: str) -> int:
     """Return the bytes of Delta's log of a table, without Hadoop's checksums (files with a dot)."""
     schema, _, table = name.partition(".")
+    if not lake.is_folder:
+        return sum(sizes_below(lake, f"{schema}/{table}/_delta_log").values())
     files = Path(f"{lake.root}/{schema}/{table}/_delta_log").rglob("[!.]*")
     found = 0
     for file in files:
@@ -255,7 +258,7 @@ def _check_whole(lake: Lake, states: DeltaTable) -> None:
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:
     try:
-        stored = DeltaTable(lake.path(table))
+        stored = DeltaTable(address(lake.path(table)), storage_options=options_of(lake))
         version_of(stored.metadata().configuration, lake, table)
     except TableNotFoundError:
         return None if table.older is None else _opened(lake, table.older)
@@ -270,6 +273,8 @@ _GONE = re.compile(r"No such file|No files found|not found|os error 2\b", re.IGN
 
 def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
     """Say which table of a lake in a folder cannot be read, what is wrong, and what to do."""
+    if not lake.is_folder and (why := reason(problem)) is not None:
+        return LakeError(f"{lake}: {name} cannot be read: {why}")
     todo = "restore it from a backup, or take another lake"
     if _NOT_ALLOWED.search(problem):
         todo = "let this user read all files below it"
@@ -300,7 +305,10 @@ def connected(
     if most_memory is not None:
         database.execute("SET memory_limit = $most", {"most": most_memory})
     if lake is not None:
-        database.execute("SET allowed_directories = $folders", {"folders": [f"{lake.root}/"]})
+        root = address(f"{lake.root}".rstrip("/"))
+        if not lake.is_folder:
+            register(database, lake)
+        database.execute("SET allowed_directories = $folders", {"folders": [f"{root}/"]})
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database

@@ -65,6 +65,8 @@ UPGRADE: Final = "`kafka-metadata-history upgrade`"
 
 _S3: Final = re.compile(r"(s3[an]?):", re.IGNORECASE)
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+_OBJECT_STORE: Final = re.compile(r"(s3[an]?|gs|abfss?|az)://[^/]", re.IGNORECASE)
+"""The stores that delta-rs reads."""
 
 
 class LakeError(KafkaMetadataHistoryError, ValueError):
@@ -77,10 +79,13 @@ class OlderLakeError(LakeError):
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the tables are: in folders under `root` (a path or URI), or in schemas of `catalog`."""
+    """Where the tables are: in folders under `root` (a path or URI), or in schemas of `catalog`.
+    `storage`: options of an object store, by delta-rs' names; secrets are references.
+    """
 
     root: str | None = None
     catalog: str | None = None
+    storage: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if (self.root is None) == (self.catalog is None):
@@ -106,6 +111,11 @@ class Lake:
     def is_folder(self) -> bool:
         """Whether its tables are in folders of this machine."""
         return self.root is not None and not self.is_uri
+
+    @property
+    def is_object_store(self) -> bool:
+        """Whether its tables are in an object store that is read without a JVM."""
+        return self.root is not None and _OBJECT_STORE.match(self.root) is not None
 
     @property
     def log_store(self) -> str | None:

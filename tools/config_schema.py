@@ -81,6 +81,8 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         case "lake":
             catalog = _object({"catalog": {"type": "string"}}, required=["catalog"])
             return meaning | {"oneOf": [TEXT, catalog]}
+        case "storage":
+            return meaning | {"type": ["object", "null"], "additionalProperties": TEXT}
         case "upgrade":
             return meaning | {"enum": [AUTO, None]}
         case "checkpoints" | "spool":

@@ -291,9 +291,15 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         for key in ("checkpoints", "spool", "docs")
         if given.get(key)
     }
+    storage = given.pop("storage", ())
+    if storage and not given["lake"].is_object_store:
+        raise ValueError(
+            f"storage: the lake {given['lake']} is in no object store: remove storage, or name the "
+            "bucket in lake (s3a://, gs://, abfss://)"
+        )
     if (root := given["lake"].root) is not None:
         root = _place(folder, root)
-        given["lake"] = Lake(root=root)
+        given["lake"] = Lake(root=root, storage=storage)
     if given.get("checkpoints") is None:
         if root is None:
             raise ValueError(

@@ -1,8 +1,9 @@
 """The keys of the configuration file: the reader of each value, and its meaning."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from jobs.configuration.histories import DECLARED
 from jobs.configuration.notify import NOTIFY
@@ -10,6 +11,7 @@ from jobs.configuration.reading import DAYS, URI, as_duration, as_mapping, as_te
 from jobs.configuration.severities import INFO, PAGE, SEVERITIES, TICKET, Severity
 from metadata_source.options.readers import whole_number
 from metadata_source.options.table import OF_ONE_CLUSTER
+from metadata_source.references import REFERENCE
 from metadata_source.yaml_file import kind_of
 from schemas.lake import Lake
 
@@ -24,6 +26,19 @@ def _lake(name: str, value: Any) -> Lake:
     elif isinstance(value, str) and value:
         return Lake(root=value)
     raise ValueError("lake is neither a folder or URI nor {catalog: NAME}")
+
+
+def _storage(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """Options of an object store, by delta-rs' names. A secret is a reference."""
+    given = {
+        key.lower(): as_text(f"{name}.{key}", item)
+        for key, item in as_mapping(name, value or {}).items()
+    }
+    for key, item in given.items():
+        if SECRETS.search(key) and not REFERENCE.fullmatch(item):
+            # Not shown: it may be the secret.
+            raise ValueError(f"{name}.{key}: not a reference: give env:NAME or file:/path")
+    return tuple(sorted(given.items()))
 
 
 def _folder(name: str, value: Any) -> str:
@@ -156,6 +171,9 @@ def _count(least: int, percent: int | None = None) -> Callable[[str, Any], int]:
     return read
 
 
+SECRETS: Final = re.compile(r"secret|token(?!_file)|password|account_key|access_key$|sas_key")
+"""Names of options of a store whose values let in; access_key_id is a name."""
+
 REQUIRED = ("lake", "clusters")
 _LEAST_HAND_OVER = timedelta(minutes=2)
 _LEAST_AGE = timedelta(days=1)
@@ -166,6 +184,13 @@ FILE: Mapping[str, Any] = {
         (
             "Where the tables are: a folder, beside this file if it is relative, a URI, or "
             "{catalog: NAME}."
+        ),
+    ),
+    "storage": (
+        _storage,
+        (
+            "Options of the object store of the lake, as delta-rs names them (aws_region, "
+            "aws_endpoint_url, ...). Default: the machine's own."
         ),
     ),
     "checkpoints": (

@@ -297,7 +297,7 @@ def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, cap
         assert exit_status([*asked, "--config", str(config)]) == 0
         said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lake ")]
         line = (
-            f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, "
+            f"lake {lake}: not looked at; the jobs need Spark {needs}: docs/spark-clusters.md, "
             "Lakes elsewhere"
         )
         assert said == ([] if needs is None else [line])
