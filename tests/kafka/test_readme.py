@@ -67,7 +67,7 @@ def in_new_shell(command: str, folder: Path) -> str:
 
 @pytest.mark.soak
 def test_tables_are_attached_to_a_session(spark, recorded: Lake, capsys) -> None:
-    (example,) = (block for block in blocks("python") if "attach(spark" in block)
+    (example,) = (block for block in blocks("python") if "kmh.attach(spark" in block)
     exec(example.replace('"lake"', repr(recorded.root)), {"spark": spark})  # noqa: S102 - our own documents
     assert "leader_epoch" in capsys.readouterr().out
     assert spark.sql("SELECT DISTINCT cluster FROM silver.brokers_now").collect() == [("orders",)]
