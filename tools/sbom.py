@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
-from cyclonedx.factory.license import LicenseFactory
+from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.bom_ref import BomRef
