@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup jars lock demo try test unit lint format bench soak truth compat mutants clean
+.PHONY: setup jars lock sbom demo try test unit lint format bench soak truth compat mutants clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
@@ -34,6 +34,10 @@ lock:
 	$(LOCK) --group build $(UPGRADE:%=--upgrade-package %) --output-file constraints-build.txt
 	$(MAKE) .venv/.ready
 	$(BIN)/python -m tools.licences
+
+# What is installed with the package, for whoever has to say so.
+sbom: .venv/.ready
+	$(BIN)/python -m tools.sbom dist/kafka-metadata-history.cdx.json
 
 .jars/delta: .venv/.ready kafka_metadata_history/jars/delta.py
 	$(BIN)/python -m kafka_metadata_history.jars.delta

@@ -245,18 +245,7 @@ class LakeWindow:
 
 def opened_reader(place: str | PathLike[str] | Mapping[str, str]) -> LakeReader:
     """Open a lake, as `kafka_metadata_history.open` says."""
-    config = None
-    if isinstance(place, Mapping):
-        if {*place} != {"catalog"}:
-            raise LakeError(f"{dict(place)}: neither a folder, a file nor {{'catalog': NAME}}")
-        lake = Lake(catalog=place["catalog"])
-    elif fspath(place).endswith((".yaml", ".yml")):
-        config = load(fspath(place))
-        lake = config.lake
-    else:
-        lake = Lake(root=fspath(place))
-        if lake.is_folder:
-            lake = Lake(root=str(Path(place).expanduser().absolute()))
+    lake, config = lake_at(place)
     if needs_no_spark(lake) and (lake.is_folder or not _has_session()):
         return LakeReader(lake, config, LiveLake(lake).now)
     found = _in_spark(lake)
@@ -270,6 +259,23 @@ def _has_session() -> bool:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - takes seconds
 
     return SparkSession.getActiveSession() is not None
+
+
+def lake_at(place: str | PathLike[str] | Mapping[str, str]) -> tuple[Lake, Config | None]:
+    """Return the lake that `kafka_metadata_history.open` is asked for, and its configuration where
+    that is a file. Raises ConfigError for the file, LakeError for a mapping that names no lake.
+    """
+    if isinstance(place, Mapping):
+        if {*place} != {"catalog"}:
+            raise LakeError(f"{dict(place)}: neither a folder, a file nor {{'catalog': NAME}}")
+        return Lake(catalog=place["catalog"]), None
+    if fspath(place).endswith((".yaml", ".yml")):
+        config = load(fspath(place))
+        return config.lake, config
+    lake = Lake(root=fspath(place))
+    if lake.is_folder:
+        lake = Lake(root=str(Path(place).expanduser().absolute()))
+    return lake, None
 
 
 def _in_spark(lake: Lake) -> Opened:

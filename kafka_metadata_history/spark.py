@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import resource
@@ -13,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from jobs import job
 from jobs.run.driver import exit_on
 from jobs.run.session import SessionError
 from kafka_metadata_history.jars import delta
@@ -27,15 +27,14 @@ _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
-def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
+def run_job(name: str, arguments: Sequence[str], memory: str) -> int:
     """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143.
     Raises SessionError if Spark cannot be started.
     """
     _open_as_many_files_as_may_be()
     prepare(memory)
     signal.signal(signal.SIGTERM, exit_on)
-    found: int = importlib.import_module(f"jobs.{job}").main(arguments)
-    return found
+    return job(name)(arguments)
 
 
 def _open_as_many_files_as_may_be() -> None:

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m local_cluster", description="A real Kafka on this machine."
+        prog=f"python -m {__package__}", description="A real Kafka on this machine."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start a cluster that lives on until `down`")
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 def _up(arguments: argparse.Namespace) -> None:
     if CLUSTER.exists():
         raise LocalClusterError(
-            "a cluster is here already: `python -m local_cluster status` shows it, `down` ends it"
+            f"a cluster is here already: `python -m {__package__} status` shows it, `down` ends it"
         )
     cluster = LocalCluster(
         brokers=arguments.brokers,
@@ -104,7 +104,7 @@ def _up(arguments: argparse.Namespace) -> None:
     )
     cluster.up()
     _print_status(cluster)
-    print("stop it with: python -m local_cluster down")
+    print(f"stop it with: python -m {__package__} down")
 
 
 def _down() -> None:

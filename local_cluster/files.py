@@ -86,7 +86,7 @@ class State:
             state = json.loads((folder / _STATE).read_text())
         except FileNotFoundError:
             raise LocalClusterError(
-                f"no cluster in {folder}: python -m local_cluster up starts one"
+                f"no cluster in {folder}: python -m {__package__} up starts one"
             ) from None
         nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
         return cls(**state | {"nodes": nodes})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m metadata_source", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     command = commands.add_parser(
         "inspect", help="print a Metadata response field by field, and where it is wrong"

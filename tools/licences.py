@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from kafka_metadata_history.jars.delta import LICENCE, MODULES
 
 PACKAGE = "kafka-metadata-history"
-EXTRAS = ("apprise", "mcp", "msk", "notebooks", "validation")
+EXTRAS = ("apprise", "connect", "mcp", "msk", "notebooks", "validation")
 FILE = Path(__file__).resolve().parent.parent / "THIRD-PARTY.md"
 HEAD = """\
 # Licences of what runs
@@ -52,8 +52,8 @@ def main() -> None:
 
 def listed() -> str:
     """Return the file as it has to be, from what is installed. Raises LicenceError."""
-    base = needed(frozenset())
-    extras = {extra: needed(frozenset({extra})) - base for extra in EXTRAS}
+    base = needed(frozenset()).keys() - {PACKAGE}
+    extras = {extra: needed(frozenset({extra})).keys() - base - {PACKAGE} for extra in EXTRAS}
     lines = [
         HEAD,
         *_table(
@@ -68,21 +68,26 @@ def listed() -> str:
     return "\n".join([*lines, "", *_table("jar", jars), FOOT])
 
 
-def needed(extras: frozenset[str]) -> set[str]:
-    """Return the names of all packages that are installed with this one and these of its extras."""
-    found: set[tuple[str, frozenset[str]]] = set()
-    left = [(PACKAGE, extras)]
+def needed(extras: frozenset[str]) -> dict[str, set[str]]:
+    """Return all packages that are installed with this one and these of its extras: name -> names
+    of those that it asks for itself.
+    """
+    asking: dict[str, set[str]] = {}
+    left, seen = [(PACKAGE, extras)], {(PACKAGE, extras)}
     while left:
         name, asked = left.pop()
+        of_name = asking.setdefault(name, set())
         for text in distribution(name).requires or ():
             wanted = Requirement(text)
             each = (canonicalize_name(wanted.name), frozenset(wanted.extras))
-            if each not in found and any(
+            if any(
                 not wanted.marker or wanted.marker.evaluate({"extra": it}) for it in asked | {""}
             ):
-                found.add(each)
-                left.append(each)
-    return {name for name, _ in found}
+                of_name.add(each[0])
+                if each not in seen:
+                    seen.add(each)
+                    left.append(each)
+    return {name: names - {name} for name, names in asking.items()}
 
 
 def licence(package: Distribution) -> str:

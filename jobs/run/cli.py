@@ -14,6 +14,7 @@ from jobs.configuration.config import Config, exposures, load
 from jobs.run.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
 from jobs.run.session import spark_session
 from metadata_source.text import let_write_all, printable
+from schemas.lake import LakeError
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -22,6 +23,8 @@ _REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkExcep
 _STREAM_FAILED = re.compile(
     r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?"
 )
+_OWN = (f"{LakeError.__module__}.", str(__package__).removesuffix("run"))
+"""Beginnings of the names of our errors, whatever the package is called where it is installed."""
 
 _NO_CLASS = re.compile(
     r"ClassNotFoundException: (?:Class )?([\w.$]+)|No FileSystem for scheme \"?(\w+)"
@@ -148,11 +151,7 @@ def one_line(error: BaseException) -> str:
         return _without_class(lacking[1], lacking[2])
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
-    ours = [
-        line
-        for line in lines
-        if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))
-    ]
+    ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(_OWN)]
     line = printable((ours or lines or [type(error).__name__])[0])
     if "[KAFKA_METADATA_" in line:
         return line[line.index("[KAFKA_METADATA_") :]

@@ -10,12 +10,12 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-import metadata_source
 from jobs.configuration.config import Config
 from jobs.rounds.plan import OvertakenError
 from jobs.run.checkpoints import check_checkpoint
 from jobs.run.cli import one_line
 from jobs.run.driver import JAVA_ERRORS, java_causes, java_text
+from metadata_source import register
 from metadata_source.backoff import backoff_s
 from metadata_source.errors import (
     ClusterLogError,
@@ -54,7 +54,7 @@ def append_stream(
     check_checkpoint(spark, lake, table, config.checkpoint(query))
     rows = read_view(spark, lake, CLUSTERS).where("cluster_id IS NOT NULL")
     ids = {row.cluster: row.cluster_id for row in rows.select("cluster", "cluster_id").collect()}
-    metadata_source.register(spark)
+    register(spark)
     read = spark.readStream.format(source).options(**options(ids)).load()
     writer = (
         read.writeStream.format("delta")

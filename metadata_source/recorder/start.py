@@ -73,7 +73,7 @@ def start(
         "once": once,
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "metadata_source.recorder"],
+        [sys.executable, "-m", str(__package__)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         # Wherever this process found the package.

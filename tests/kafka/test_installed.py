@@ -131,7 +131,7 @@ def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: P
     unpacked = tmp_path / "environment"
     unpacked.mkdir()
     subprocess.run(["tar", "-xzf", copy / "environment.tar.gz", "-C", unpacked], check=True)
-    (script,) = unpacked.glob("lib/python3.*/site-packages/jobs/pipeline.py")
+    (script,) = unpacked.glob("lib/python3.*/site-packages/kafka_metadata_history/jobs/pipeline.py")
 
     def said(*arguments: object) -> str:
         asked = [str(unpacked / "bin" / "python"), *map(str, arguments)]

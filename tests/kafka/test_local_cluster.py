@@ -1,9 +1,11 @@
 import os
+import shlex
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +19,7 @@ from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.probe import ask, brokers_known_to, is_listening
 from local_cluster.process import NodeProcess
+from tests.support.documents import commands, document
 from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
@@ -202,6 +205,31 @@ with LocalCluster(brokers=1, controllers=1) as cluster:
         within=10,
     )
     eventually(lambda: not Path(folder).exists(), within=10)
+
+
+@pytest.mark.soak
+def test_the_documented_lines(tmp_path):
+    lines = commands("python -m local_cluster .*", document("local-cluster.md"))
+    assert [line.split()[3] for line in lines] == [
+        "up",
+        *("stop", "start", "kill", "start"),
+        "status",
+        "down",
+    ]
+    try:
+        for line in lines:
+            done = subprocess.run(
+                [sys.executable, *shlex.split(line)[1:]],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+    finally:
+        with suppress(LocalClusterError):
+            LocalCluster.attach(tmp_path / ".local-cluster" / "cluster").down()
 
 
 @pytest.mark.soak

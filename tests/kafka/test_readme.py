@@ -67,7 +67,7 @@ def in_new_shell(command: str, folder: Path) -> str:
 
 @pytest.mark.soak
 def test_tables_are_attached_to_a_session(spark, recorded: Lake, capsys) -> None:
-    (example,) = (block for block in blocks("python") if "attach(spark" in block)
+    (example,) = (block for block in blocks("python") if "kmh.attach(spark" in block)
     exec(example.replace('"lake"', repr(recorded.root)), {"spark": spark})  # noqa: S102 - our own documents
     assert "leader_epoch" in capsys.readouterr().out
     assert spark.sql("SELECT DISTINCT cluster FROM silver.brokers_now").collect() == [("orders",)]
@@ -142,6 +142,39 @@ def test_the_status_as_a_textfile_says_that_all_is_well(
     assert [(each.labels, each.value) for each in good] == [({"cluster": "orders"}, 1)]
     assert [each.labels for each in crossed if each.value] == []
     assert [each.name for each in tmp_path.iterdir()] == [made.name]
+
+
+@pytest.mark.soak
+def test_a_report_of_a_window(
+    recorded: Lake, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(config))
+    monkeypatch.chdir(tmp_path)
+    lines = dict.fromkeys(commands(r"kafka-metadata-history report --since (?!.* \.demo/).*"))
+    assert len(lines) == 2
+    for line in lines:
+        assert exit_status(shlex.split(line)[1:]) == 0
+    assert {each.name for each in tmp_path.iterdir()} == {"incident.html", "report.html"}
+
+
+@pytest.mark.soak
+def test_a_lake_is_exported_and_imported_by_jobs(recorded: Lake, config: Path) -> None:
+    elsewhere = config.with_name("elsewhere.yaml")
+    told = yaml.safe_load(config.read_text())
+    elsewhere.write_text(yaml.safe_dump(told | {"lake": str(config.parent / "elsewhere")}))
+    for job in ("export", "import_history"):
+        (line,) = commands(rf"spark-submit .* jobs/{job}\.py .*")
+        for written_down in (CONFIG, elsewhere.name):
+            line = re.sub(rf"(?<= ){written_down}", str(config.with_name(written_down)), line)
+        run_in_new_shell(
+            line.replace("/backup", str(config.parent / "backup")), JDK_JAVA_OPTIONS=SMALL_JVM
+        )
+    brokers = "SELECT broker_id FROM silver.brokers_now ORDER BY broker_id"
+    found = [
+        without_spark(each)(brokers) for each in (recorded, Lake(root=f"{config.parent}/elsewhere"))
+    ]
+    assert found[0].num_rows == 3
+    assert found[0] == found[1]
 
 
 @pytest.mark.soak

@@ -80,9 +80,11 @@ from pyspark.sql import SparkSession
 def seen(batches):
     for _ in batches:
         pass
-    import jobs.pipeline, metadata_source.poller, schemas.lake
+    from kafka_metadata_history.jobs import pipeline
+    from kafka_metadata_history.metadata_source import poller
+    from kafka_metadata_history.schemas import lake
     time.sleep(2)  # so that no executor has done all of it before another has begun
-    files = [module.__file__ for module in (jobs.pipeline, metadata_source.poller, schemas.lake)]
+    files = [module.__file__ for module in (pipeline, poller, lake)]
     row = {
         "cwd": os.getcwd(),
         "python": sys.executable,

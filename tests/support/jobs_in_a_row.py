@@ -12,7 +12,9 @@ if __name__ == "__main__":
     for line in sys.argv[1:]:
         sys.argv = shlex.split(line)
         try:
-            runpy.run_module(f"jobs.{sys.argv[0]}", run_name="__main__", alter_sys=True)
+            runpy.run_module(
+                f"kafka_metadata_history.jobs.{sys.argv[0]}", run_name="__main__", alter_sys=True
+            )
         except SystemExit as ended:
             if ended.code:
                 raise

@@ -61,7 +61,7 @@ class Packed:
 
     def job(self, name: str) -> str:
         """Where the environment has the script of a job, for the shell."""
-        return f"environment/lib/python3.*/site-packages/jobs/{name}.py"
+        return f"environment/lib/python3.*/site-packages/kafka_metadata_history/jobs/{name}.py"
 
     def submit(self, master: str, script: str, *arguments: str) -> list[str]:
         """The documented command that runs the pipeline, of another script."""

@@ -17,7 +17,7 @@ class KafkaClusterLogSource(LogSource):
     """The records that controllers wrote to their log. Options: `metadata_source.options`."""
 
     format = "kafka_cluster_log"
-    log = "metadata_source.logs.cluster.log:ClusterLog"
+    log = f"{__package__}.log:ClusterLog"
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of each log, from where it is to begin to its end now, or of files."""

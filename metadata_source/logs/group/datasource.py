@@ -8,5 +8,5 @@ class KafkaGroupLogSource(LogSource):
     """The records that group coordinators wrote to their log (`metadata_source.options`)."""
 
     format = "kafka_group_log"
-    log = "metadata_source.logs.group.log:GroupLog"
+    log = f"{__package__}.log:GroupLog"
     topic = OFFSETS_TOPIC

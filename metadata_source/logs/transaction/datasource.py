@@ -8,5 +8,5 @@ class KafkaTransactionLogSource(LogSource):
     """What transaction coordinators wrote to their log comes to (`metadata_source.options`)."""
 
     format = "kafka_transaction_log"
-    log = "metadata_source.logs.transaction.log:TransactionLog"
+    log = f"{__package__}.log:TransactionLog"
     topic = TRANSACTIONS_TOPIC

@@ -9,10 +9,11 @@ import ssl
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import psutil
@@ -23,9 +24,11 @@ from kafka_metadata_history.command import exit_status
 from schemas import gold
 from schemas.lake import Lake
 from tests.support import stored
+from tests.support.documents import commands, document
 from tests.support.programs import Program
 from tests.support.web_lakes import config_of, web_lake, web_rows
 
+PAGE = document("pages.md")
 COMMAND = (sys.executable, "-m", "kafka_metadata_history", "serve", "--port", "0")
 
 
@@ -36,9 +39,11 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @contextmanager
-def serving(config: str, output: Path, *more: str) -> Iterator[tuple[str, Program]]:
+def serving(
+    config: str, output: Path, *more: str, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Program]]:
     """The address that the command prints, and its process."""
-    with Program([*COMMAND, "--config", config, *more], output) as program:
+    with Program([*COMMAND, "--config", config, *more], output, variables=variables) as program:
         program.until(program.log, "the address", within=60)
         found = re.match(r"(https?://\S+:\d+) shows \S+; Ctrl-C ends it\n", program.log())
         assert found is not None, program.log()
@@ -67,6 +72,29 @@ def test_it_serves_until_a_signal_ends_it_though_pages_are_open(
             assert len(program.log().split()) == len(
                 f"{address} shows lake; Ctrl-C ends it".split()
             )
+
+
+def test_the_documented_lines(config: str, tmp_path: Path) -> None:
+    """On any free port, and with a token in a file of this test."""
+    lines = commands("kafka-metadata-history serve.*", PAGE)
+    assert len(lines) == 3
+    (asked,) = re.findall(r"curl 'http://127\.0\.0\.1:\d+(/\S+)'", PAGE)
+    token = tmp_path / "token"
+    token.write_text("of-the-file-1234567890123456")
+    for number, line in enumerate(lines):
+        more = line.replace("/etc/kafka-metadata-history/token", str(token)).split()[2:]
+        variables = os.environ | {
+            "KAFKA_HISTORY_TOKEN": "of-the-variable-1234567890123456",
+            "KAFKA_METADATA_SECRET_FILES": str(tmp_path),
+        }
+        log = tmp_path / f"log-{number}"
+        with serving(config, log, *more, variables=variables) as (address, _):
+            url = f"{address.replace('0.0.0.0', '127.0.0.1')}{asked}"  # noqa: S104 - as printed
+            if "--token" in line:
+                with pytest.raises(HTTPError, match="401"):
+                    get(url)
+            else:
+                assert json.loads(get(url))
 
 
 def test_it_ends_at_once_though_it_is_asked_something_slow(config: str, tmp_path: Path) -> None:

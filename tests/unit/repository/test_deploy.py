@@ -138,7 +138,7 @@ def test_the_spark_application_starts_a_job_of_the_image() -> None:
     spec = document("kubernetes/spark-application.yaml")["spec"]
     packages = re.findall(r"SPARK_HOME=(\S+)/pyspark", (DEPLOY / "docker/Dockerfile").read_text())
     assert [spec["mainApplicationFile"]] == [
-        f"local://{each}/jobs/pipeline.py" for each in packages
+        f"local://{each}/kafka_metadata_history/jobs/pipeline.py" for each in packages
     ]
     assert (ROOT / "jobs" / "pipeline.py").exists()
     assert parser_of("pipeline", None, "").parse_args(spec["arguments"]).config == CONFIG

@@ -196,5 +196,5 @@ def test_the_step_that_installs_makes_the_command(tmp_path: Path) -> None:
     help_ = run(opt / "bin" / PROJECT["name"], "--help", cwd=tmp_path, PYTHONPATH="")
     assert "serve" in help_
     site = next((opt / "lib").glob("python3.*")) / "site-packages"
-    assert (site / "jobs" / "pipeline.py").exists()
+    assert (site / "kafka_metadata_history" / "jobs" / "pipeline.py").exists()
     assert (site / "pyspark").is_dir()

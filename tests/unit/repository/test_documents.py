@@ -61,6 +61,59 @@ def test_lines_of_the_command_are_understood(line: str) -> None:
         )
 
 
+COMMAND, SUBMIT = (
+    "kafka-metadata-history",
+    "spark-submit --properties-file conf/spark-defaults.conf",
+)
+OF_COMMAND = "tests/unit/kafka_metadata_history"
+RUN_BY = {
+    rf"{COMMAND} (?:availability|report --week)\b.*": f"{OF_COMMAND}/test_availability.py",
+    rf"{COMMAND} (?:check|status|query)\b(?!.* \.demo/).*": "tests/kafka/test_readme.py",
+    rf"{COMMAND} (?:init|run|run --once|validate)": "tests/kafka/test_installed.py",
+    rf"{COMMAND} (?:export|import)\b.*": "tests/kafka/test_installed.py",
+    rf"{COMMAND} .* \.demo/.*": "tests/kafka/test_installed.py",
+    rf"{COMMAND} events\b.*": f"{OF_COMMAND}/test_events.py",
+    rf"{COMMAND} explain\b(?!.* \.demo/).*": f"{OF_COMMAND}/test_explain.py",
+    rf"{COMMAND} mark\b.*": "tests/spark/test_mark.py",
+    rf"{COMMAND} may-stop\b.*": f"{OF_COMMAND}/test_may_stop.py",
+    rf"{COMMAND} mcp\b.*": f"{OF_COMMAND}/test_mcp_command.py",
+    rf"{COMMAND} notify\b.*": f"{OF_COMMAND}/notify/test_command.py",
+    rf"{COMMAND} report --since\b.*": "tests/kafka/test_readme.py",
+    rf"{COMMAND} serve\b.*": f"{OF_COMMAND}/test_serve.py",
+    r"curl .*": f"{OF_COMMAND}/test_serve.py",
+    rf"{COMMAND} (?:show|diff)\b.*": f"{OF_COMMAND}/test_show.py",
+    rf"{COMMAND} whatif\b.*": f"{OF_COMMAND}/test_whatif.py",
+    rf"{SUBMIT} jobs/pipeline\.py .*\.yaml": "tests/kafka/test_pipeline.py",
+    rf"{SUBMIT} (?!jobs/pipeline\.py .*\.yaml$).*": "tests/kafka/test_readme.py",
+    r"(?:PYSPARK_PYTHON=\S+ )?spark-submit --master .*": "tests/kafka/test_spark_cluster.py",
+    r"SPARK_REMOTE=.*": "tests/kafka/test_spark_cluster.py",
+    r"(?:uv build|uv pip install|pip install|pipx) .*": "tests/kafka/test_installed.py",
+    r"python -m local_cluster .*": "tests/kafka/test_local_cluster.py",
+    r"python -m notebooks .*": "tests/notebooks/test_notebooks.py",
+    r"make setup": ".ci/run",
+    r"make demo": ".ci/nightly",
+}
+"""The commands of the documents -> the file that runs them: as they are written, but for addresses,
+folders, ports and times.
+"""
+NOT_RUN = {
+    r"git clone .*": "only whoever hosts the repository knows its address",
+    r"\. \.venv/bin/activate|export PATH=.*": "tests name the programs of the environment",
+    r"export KAFKA_HISTORY_TOKEN=.*": "tests have secrets that a search finds in what is kept",
+    r"kafka-acls\.sh .*": "tests/kafka/test_permissions.py grants the same by requests",
+}
+
+
+def test_each_command_is_run_by_a_file_or_it_is_said_why_not() -> None:
+    written = commands(r"\S.*")
+    for line in written:
+        found = [each for each in (*RUN_BY, *NOT_RUN) if re.fullmatch(each, line)]
+        assert len(found) == 1, f"{line}: {found}"
+    known = [*RUN_BY, *NOT_RUN]
+    assert [each for each in known if not any(re.fullmatch(each, line) for line in written)] == []
+    assert [file for file in RUN_BY.values() if not (ROOT / file).is_file()] == []
+
+
 @for_each("sql", blocks("sql"))
 def test_queries_name_tables_and_columns_that_are_there(sql: str) -> None:
     with duckdb_lake(dict.fromkeys(TABLES, ()), VIEWS) as lake:

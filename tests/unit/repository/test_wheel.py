@@ -2,22 +2,31 @@
 commands.
 """
 
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hatch_build import PlainImportError, renamed
 from jobs.validation import validity
 from schemas.lake import VIEWS
 from tests.support.repository import ROOT
 from tests.support.standalone import packing
+from tests.support.strangers import strangers
 
-PACKAGES = ("metadata_source", "schemas", "jobs", "kafka_metadata_history", "local_cluster")
+PLACES: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"][
+    "build"
+]["targets"]["wheel"]["sources"]
+"""Folders of the repository -> where the wheel has them."""
 JOBS = sorted(
     file.stem
     for file in (ROOT / "jobs").glob("*.py")
@@ -27,9 +36,9 @@ SHOW = """
 import contextlib, io, json, runpy, sys
 site, *jobs = sys.argv[1:]
 sys.path.insert(0, site)
-from jobs.validation import validity
 from kafka_metadata_history.answers.questions import names
-from schemas.lake import VIEWS
+from kafka_metadata_history.jobs.validation import validity
+from kafka_metadata_history.schemas.lake import VIEWS
 shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS)}
 shown["subjects"] = [*validity.SUBJECTS]
 shown["jobs"] = {}
@@ -37,10 +46,18 @@ for job in jobs:
     sys.argv = [job, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:
-            runpy.run_path(f"{site}/jobs/{job}.py", run_name="__main__")
+            runpy.run_path(f"{site}/kafka_metadata_history/jobs/{job}.py", run_name="__main__")
         except SystemExit as end:
             shown["jobs"][job] = [end.code, out.getvalue()]
 print(json.dumps(shown))
+"""
+IMPORT_ALL = """
+import importlib, json, sys
+strangers, site, *modules = sys.argv[1:]
+sys.path[:0] = [strangers, site]
+for module in modules:
+    importlib.import_module(module)
+print(json.dumps({name: getattr(sys.modules[name], "__file__", None) for name in sys.modules}))
 """
 
 
@@ -102,14 +119,18 @@ def test_an_environment_is_packed_as_the_document_says(
         )
         names = listed.stdout.splitlines()
         assert {"./bin/python3", "./bin/kafka-metadata-history"} <= {*names}
-        assert [name for name in names if name.endswith("/site-packages/jobs/pipeline.py")]
+        assert [
+            name
+            for name in names
+            if name.endswith("/site-packages/kafka_metadata_history/jobs/pipeline.py")
+        ]
 
 
 def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
     own = {
-        str(file.relative_to(ROOT))
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*")
+        str(Path(place, file.relative_to(ROOT / folder)))
+        for folder, place in {**PLACES, "kafka_metadata_history": "kafka_metadata_history"}.items()
+        for file in (ROOT / folder).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
     with zipfile.ZipFile(wheel) as archive:
@@ -120,15 +141,101 @@ def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
     assert names == own | sources | {settings}
 
 
-def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
+        archive.extractall(folder)
+    return folder
+
+
+def test_each_module_is_imported_beside_others_packages_of_our_folders_names(
+    site: Path, tmp_path: Path
+) -> None:
+    tops = {each.name.removesuffix(".py") for each in site.iterdir() if each.suffix != ".dist-info"}
+    assert {
+        each for each in tops if not each.startswith(("kafka_metadata_history", "pyspark_kafka_"))
+    } == set()
+    modules = sorted(
+        ".".join(file.relative_to(site).with_suffix("").parts).removesuffix(".__init__")
+        for file in site.rglob("*.py")
+    )
+    assert len(modules) > 400
+    others = strangers(tmp_path, PLACES)
+    command = [sys.executable, "-I", "-W", "ignore", "-c", IMPORT_ALL, str(others), str(site)]
+    done = subprocess.run([*command, *modules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stdout)
+    assert {each: imported[each] for each in PLACES if each in imported} == {}
+    assert [each for each in modules if not imported[each].startswith(f"{site}/")] == []
+
+
+def test_no_module_names_another_one_by_its_folder(site: Path) -> None:
+    """Where it is imported only when it is needed, or from a text."""
+    folder = rf"(?:{'|'.join(PLACES)})"
+    found = [
+        f"{file.relative_to(site)}: {named}"
+        for file in site.rglob("*.py")
+        for named in named_modules(ast.parse(file.read_text()))
+        if re.match(rf"{folder}(?:\.|$)", named)
+    ]
+    assert found == []
+
+
+def named_modules(code: ast.Module) -> Iterator[str]:
+    """What is imported, and each text that could name a module, but docstrings and what follows no
+    -m.
+    """
+    nodes = list(ast.walk(code))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(level=0, module=str(module)):
+                yield module
+            case ast.Constant(value=str(text)) if id(node) not in docstrings and "." in text:
+                yield text
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                texts = [each.value if isinstance(each, ast.Constant) else "" for each in parts]
+                yield from (
+                    str(texts[at + 1]) for at, each in enumerate(texts[:-1]) if each == "-m"
+                )
+
+
+@pytest.mark.parametrize(
+    ("code", "in_the_wheel"),
+    [
+        ("from jobs.run import cli\n", "from p.jobs.run import cli\n"),
+        ("from jobs import (\n    job,\n)\n", "from p.jobs import (\n    job,\n)\n"),
+        (
+            "def f():\n    from jobs import job  # from jobs\n",
+            "def f():\n    from p.jobs import job  # from jobs\n",
+        ),
+        ('"""\nfrom jobs import job\n"""\n', '"""\nfrom jobs import job\n"""\n'),
+        ("from jobs_of import jobs\n", "from jobs_of import jobs\n"),
+        ("from . import jobs\nimport own.jobs\n", "from . import jobs\nimport own.jobs\n"),
+    ],
+)
+def test_imports_follow_their_packages(code: str, in_the_wheel: str) -> None:
+    assert renamed(code, {"jobs": "p.jobs"}, "a.py") == in_the_wheel
+
+
+@pytest.mark.parametrize("code", ["import jobs", "import os, jobs.run", "import jobs as it"])
+def test_an_import_that_cannot_follow_is_refused(code: str) -> None:
+    with pytest.raises(PlainImportError, match=r"^a\.py:2: import jobs.*: write from "):
+        renamed(f"\n{code}\n", {"jobs": "p.jobs"}, "a.py")
+
+
+def test_its_jobs_are_commands_with_all_that_they_read(site: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-W", "ignore", "-c", SHOW, str(site), *JOBS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert shown["from"] == str(site / "jobs" / "validation" / "validity.py")
+    assert shown["from"] == str(
+        site / "kafka_metadata_history" / "jobs" / "validation" / "validity.py"
+    )
     assert shown["queries"] == sorted(
         file.stem for file in (ROOT / "schemas" / "queries").glob("*.sql")
     )
