@@ -60,8 +60,10 @@ def settings_of(name: str, value: Any) -> dict[str, str]:
 SPARK: Mapping[str, Any] = {
     "packages": (
         packages_of,
-        "Jars for the Spark that a command starts: GROUP:ARTIFACT:VERSION, and its SHA-256. "
-        "Default: none.",
+        (
+            "Jars for the Spark that a command starts: GROUP:ARTIFACT:VERSION, and its SHA-256. "
+            "Default: none."
+        ),
     ),
     "settings": (
         settings_of,

@@ -24,7 +24,8 @@ _STREAM_FAILED = re.compile(
 )
 
 _NO_CLASS = re.compile(
-    r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)|No FileSystem for scheme \"?(\w+)"
+    r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)"
+    r"|No FileSystem for scheme \"?(\w+)"
 )
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",

@@ -92,6 +92,7 @@ class Java:
             ),
         ),
         ("java.lang.ClassNotFoundException: com.example.Store", "com.example.Store"),
+        ("java.lang.NoClassDefFoundError: com/example/Store", "com.example.Store"),
     ],
 )
 def test_a_class_that_spark_lacks_is_named_with_what_brings_it(cause: str, says: str) -> None:
