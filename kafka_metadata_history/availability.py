@@ -29,7 +29,8 @@ def availability(
     looks well until it is fenced.
     """
     of = question("availability", since, until, filters, datetime.now(UTC))
-    lake = opened(load(config).lake)
+    read = load(config)
+    lake = opened(read.lake, spark=read.spark)
     check_filters(of.filters, lake.ask)
     rows = lake.ask(of.sql)
     click.echo(written(rows, form, width=width()), nl=False)

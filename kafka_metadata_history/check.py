@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs.rules.gold.isr import effective_min_isr
 from jobs.rules.gold.news import Levels
+from kafka_metadata_history.jars.packages import lacking
 from metadata_source.check import TOPICS, check, report
 from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.logs.cluster.watcher import LogWatcher
@@ -20,6 +21,7 @@ from metadata_source.text import counted, text_table
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from jobs.configuration.spark import SparkSection
     from metadata_source.check import ClusterState
     from metadata_source.options import Cluster, ClusterLogOptions, Options
     from metadata_source.poll import Poll
@@ -263,7 +265,7 @@ def unwritable(lake: Lake) -> str | None:
     )
 
 
-def elsewhere(lake: Lake) -> str | None:
+def elsewhere(lake: Lake, spark: SparkSection) -> str | None:
     """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks
     here; None for one that is.
     """
@@ -274,6 +276,8 @@ def elsewhere(lake: Lake) -> str | None:
         if lake.log_store
         else "with the jars and settings for it"
     )
+    if (artifact := lacking(lake, spark)) is not None:
+        needs += f"; neither spark.packages nor pyspark has {artifact}"
     return (
         f"lake {lake}: not looked at; the jobs need Spark {needs}: docs/spark-clusters.md, Lakes "
         "elsewhere"

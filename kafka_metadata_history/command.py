@@ -122,7 +122,7 @@ def query(
         return
     of = question(asked, since, until, filters, datetime.now(UTC))
     read = load(config)
-    lake = opened(read.lake, by_spark=by_spark)
+    lake = opened(read.lake, by_spark=by_spark, spark=read.spark)
     answer = answered(lake, of, None if wide else 1)
     if name_of(asked) != FREE and not answer.clusters:
         answer = replace(answer, clusters=frozenset(read.clusters))
@@ -138,7 +138,7 @@ def status(*, config: str, form: str) -> int:
     """Say how recording fares: polls, failures, gaps, sizes. Exits 3 if a threshold is crossed."""
     read = load(config)
     if not needs_no_spark(read.lake):
-        return in_spark("status", "--config", config, "--format", form)
+        return in_spark("status", config, "--format", form)
     found = status_without_spark(read, datetime.now(UTC))
     crossed = judge(found, read.limits)
     click.echo(STATUS_FORMS[form](found, crossed), nl=False)
@@ -204,7 +204,7 @@ def init(
             new.write(text)
     except OSError as error:
         raise ConfigError(f"{config}: cannot be written: {error.strerror}") from error
-    say(filter(None, [elsewhere(read.lake)]))
+    say(filter(None, [elsewhere(read.lake, read.spark)]))
     say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
     return 0
 
@@ -250,7 +250,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         of_logs = zip(LOGS, (read.group_log, read.transaction_log), strict=True)
         reads = [key for key, given in of_logs if given is not None]
         no_place = unwritable(read.lake)
-        say(filter(None, [elsewhere(read.lake)]))
+        say(filter(None, [elsewhere(read.lake, read.spark)]))
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
     if cluster is not None:
@@ -288,7 +288,7 @@ def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
         *(["--once"] if once else []),
         *(["--believe", believe] if believe is not None else []),
     ]
-    return in_spark("pipeline", "--config", config, *given, memory=memory)
+    return in_spark("pipeline", config, *given, memory=memory)
 
 
 @app.command()
@@ -298,7 +298,7 @@ def validate(*, config: str, memory: str) -> int:
     """Hold what is new in the lake against its rules. Exits 3 if a rule that is critical is
     broken.
     """
-    return in_spark("validate", "--config", config, memory=memory)
+    return in_spark("validate", config, memory=memory)
 
 
 @app.command()
@@ -306,7 +306,7 @@ def validate(*, config: str, memory: str) -> int:
 @memory_option
 def maintain(*, config: str, memory: str) -> int:
     """Drop rows past their retention, and tidy files up. `run` does so by itself."""
-    return in_spark("maintain", "--config", config, memory=memory)
+    return in_spark("maintain", config, memory=memory)
 
 
 @app.command()
@@ -319,7 +319,7 @@ def upgrade(*, config: str, dry_run: bool, undo: bool, memory: str) -> int:
     if dry_run and undo:
         raise click.UsageError("--dry-run and --undo exclude each other")
     given = [*(["--dry-run"] if dry_run else []), *(["--undo"] if undo else [])]
-    return in_spark("upgrade", "--config", config, *given, memory=memory)
+    return in_spark("upgrade", config, *given, memory=memory)
 
 
 @app.command()
@@ -332,7 +332,7 @@ def export(*, config: str, to: str, cluster: str | None, memory: str) -> int:
     too.
     """
     given = [] if cluster is None else ["--cluster", cluster]
-    return in_spark("export", "--config", config, "--to", to, *given, memory=memory)
+    return in_spark("export", config, "--to", to, *given, memory=memory)
 
 
 @app.command("import")
@@ -345,7 +345,7 @@ def import_history(*, config: str, place: str | None, undo: bool, memory: str) -
     if undo == (place is not None):
         raise click.UsageError("give --from PLACE, or --undo")
     given = ["--undo"] if place is None else ["--from", place]
-    return in_spark("import_history", "--config", config, *given, memory=memory)
+    return in_spark("import_history", config, *given, memory=memory)
 
 
 @app.command()
@@ -362,7 +362,7 @@ def mark(*, text: str, config: str, memory: str, **given: str | None) -> int:
     options = [
         word for name, value in given.items() if value is not None for word in (option(name), value)
     ]
-    return in_spark("mark", "--config", config, *options, "--", text, memory=memory)
+    return in_spark("mark", config, *options, "--", text, memory=memory)
 
 
 @app.command()
@@ -385,13 +385,13 @@ def demo(*, folder: Path) -> int:
     return 0
 
 
-def in_spark(job: str, *arguments: str, memory: str = MEMORY) -> int:
-    """Run a job in a session of its own and return its exit status."""
+def in_spark(job: str, config: str, *arguments: str, memory: str = MEMORY) -> int:
+    """Run a job in a session of its own and return its exit status. Raises ConfigError."""
     from jobs.run.session import SessionError  # noqa: PLC0415 - PySpark takes seconds
     from kafka_metadata_history.spark import run_job  # noqa: PLC0415
 
     try:
-        return run_job(job, arguments, memory)
+        return run_job(job, ["--config", config, *arguments], memory, load(config).spark)
     except SessionError as error:
         say([f"{NAME}: {error}"])
         return FAILED

@@ -46,6 +46,7 @@ def diff(
     long ago; without T2 it is the newest state. A table has like differences as one row.
     """
     of = Comparison(times, pair, at, cluster, Thing(topic, broker, group))
-    lake = opened(load(config).lake)
+    read = load(config)
+    lake = opened(read.lake, spark=read.spark)
     answer = difference(lake.ask, of, datetime.now(UTC), is_folded=form == "table")
     print_rows(lake, answer, form, limit, wide=wide)

@@ -46,7 +46,7 @@ def events(*, config: str, follow: bool, since: str, cluster: str | None, form: 
     try:
         if follow:
             _follow(read.lake, new, cluster, form)
-        ask = opened(read.lake).ask
+        ask = opened(read.lake, spark=read.spark).ask
         recorded = read_recorded(ask, cluster)
         _print(FORMS[form](new.new(ask)))
         for each in not_made(recorded):

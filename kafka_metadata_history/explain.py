@@ -33,6 +33,6 @@ def explain(
     read = load(config)
     is_given = context.get_parameter_source("config") is ParameterSource.COMMANDLINE
     named = config if is_given else None
-    ask, now = opened(read.lake).ask, datetime.now(UTC)
+    ask, now = opened(read.lake, spark=read.spark).ask, datetime.now(UTC)
     say = explained(ask, read, incident, cluster, now=now, named=named)
     click.echo(say(form), nl=False)

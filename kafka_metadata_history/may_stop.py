@@ -132,7 +132,7 @@ def _read(config: Config, cluster: str | None, broker: int, accepted: Sequence[s
     """Read the record once. Raises QueryError for a broker that the cluster does not have."""
     now = datetime.now(UTC)
     record, lacks = recorded(
-        opened(config.lake), config, cluster, None, now=now, controller_racks={}
+        opened(config.lake, spark=config.spark), config, cluster, None, now=now, controller_racks={}
     )
     if old := stale(record, now):
         return Verdict(record.cluster.name, broker, lacks=old)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from jobs.configuration.config import Config
+    from jobs.configuration.spark import SparkSection
     from kafka_metadata_history.answers.questions import Ask
     from kafka_metadata_history.answers.status import LakeStatus
     from schemas.lake import Lake
@@ -62,13 +63,13 @@ class Opened:
     """Its version, if that is older than this program's, by the tables that were asked."""
 
 
-def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
+def opened(lake: Lake, *, by_spark: bool = False, spark: SparkSection | None = None) -> Opened:
     """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder or in an
-    object store, unless `by_spark`. Raises LakeError, as `needs_no_spark`, `without_spark` and
-    `with_spark` do.
+    object store, unless `by_spark`. `spark`: the configuration's jars and settings for Spark.
+    Raises LakeError, as `needs_no_spark`, `without_spark` and `with_spark` do.
     """
     if not needs_no_spark(lake) or by_spark:
-        ask = with_spark(lake)
+        ask = with_spark(lake, spark)
         return Opened(ask, ask, "Spark")
     found = without_spark(lake)
     return Opened(found, found.own, "DuckDB", found.older)
@@ -279,16 +280,16 @@ def needs_no_spark(lake: Lake) -> bool:
     return True
 
 
-def with_spark(lake: Lake) -> Ask:
+def with_spark(lake: Lake, spark: SparkSection | None = None) -> Ask:
     """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It
     raises the same.
     """
     # PySpark takes seconds to import.
     from jobs.run.session import SessionError, spark_session  # noqa: PLC0415
-    from kafka_metadata_history.spark import prepare  # noqa: PLC0415
+    from kafka_metadata_history.spark import NOTHING, prepare  # noqa: PLC0415
 
     try:
-        prepare(MEMORY)
+        prepare(MEMORY, spark or NOTHING)
         return asking(spark_session("query"), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jobs.configuration.config import Config
+    from jobs.configuration.spark import SparkSection
     from kafka_metadata_history.answers.asking import Asked
     from kafka_metadata_history.report.make import Report
 
@@ -248,7 +249,7 @@ def opened_reader(place: str | PathLike[str] | Mapping[str, str]) -> LakeReader:
     lake, config = lake_at(place)
     if needs_no_spark(lake) and (lake.is_folder or not _has_session()):
         return LakeReader(lake, config, LiveLake(lake).now)
-    found = _in_spark(lake)
+    found = _in_spark(lake, config.spark if config else None)
     return LakeReader(lake, config, lambda: found)
 
 
@@ -278,14 +279,14 @@ def lake_at(place: str | PathLike[str] | Mapping[str, str]) -> tuple[Lake, Confi
     return lake, None
 
 
-def _in_spark(lake: Lake) -> Opened:
+def _in_spark(lake: Lake, spark: SparkSection | None) -> Opened:
     """Return what answers in the session that is there, as in a notebook of Databricks, or else in
     one that this starts.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - takes seconds
 
     if (active := SparkSession.getActiveSession()) is None:
-        return opened(lake)
+        return opened(lake, spark=spark)
     active.conf.set("spark.sql.session.timeZone", "UTC")
     ask = asking(active, lake)
     return Opened(ask, ask, "Spark")

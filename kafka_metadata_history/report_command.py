@@ -43,7 +43,7 @@ def report(
     read = load(config)
     from kafka_metadata_history.report import listings, make  # noqa: PLC0415 - takes a second
 
-    lake, now, week = opened(read.lake), datetime.now(UTC), None
+    lake, now, week = opened(read.lake, spark=read.spark), datetime.now(UTC), None
     if is_week:
         end, cluster = week_until(until, now), filters["cluster"]
         since, until = (end - WEEK).isoformat(), end.isoformat()

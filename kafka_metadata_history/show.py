@@ -35,6 +35,7 @@ def show(
     state of that.
     """
     of = Thing(topic, broker, group)
-    lake = opened(load(config).lake)
+    read = load(config)
+    lake = opened(read.lake, spark=read.spark)
     answer = state(lake.ask, at, cluster, of, datetime.now(UTC))
     print_rows(lake, answer, form, limit, wide=wide)

@@ -13,26 +13,30 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from jobs import job
+from jobs.configuration.spark import OURS, SparkSection
 from jobs.run.driver import exit_on
 from jobs.run.session import SessionError
-from kafka_metadata_history.jars import delta
+from kafka_metadata_history.jars import delta, packages
 from kafka_metadata_history.jars.errors import JarsError
 from kafka_metadata_history.jars.fetch import JARS
 from kafka_metadata_history.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+NOTHING: Final = SparkSection()
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
-def run_job(name: str, arguments: Sequence[str], memory: str) -> int:
+def run_job(name: str, arguments: Sequence[str], memory: str, added: SparkSection) -> int:
     """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143.
+    `added`: the configuration's jars and settings.
     Raises SessionError if Spark cannot be started.
     """
     _open_as_many_files_as_may_be()
-    prepare(memory)
+    prepare(memory, added)
     signal.signal(signal.SIGTERM, exit_on)
     return job(name)(arguments)
 
@@ -44,13 +48,19 @@ def _open_as_many_files_as_may_be() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def prepare(memory: str) -> None:
-    """Say how the JVM of this process will start, and fetch Delta's jars unless they are there.
+def prepare(memory: str, added: SparkSection = NOTHING) -> None:
+    """Say how the JVM of this process will start, and fetch Delta's jars and those of
+    the configuration (`added`) unless they are there.
 
     If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings.
     Raises SessionError if the jars cannot be had.
     """
-    if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
+    if theirs := {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
+        if added != NOTHING:
+            print(
+                f"{min(theirs)} is set: the configuration's key spark is passed over",
+                file=sys.stderr,
+            )
         return
     if not JARS.is_absolute():
         raise SessionError(
@@ -58,34 +68,67 @@ def prepare(memory: str) -> None:
         )
     try:
         delta.main()
+        jars = packages.fetched(added)
     except JarsError as error:
         raise SessionError(str(error)) from error
     except OSError as error:
         raise SessionError(
-            f"Delta's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME"
+            f"Spark's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME"
         ) from error
-    found = settings()
-    found["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={quote(str(scratch_folder()))}"
+    found = merged(settings(), _user_s(), added.settings)
+    found["spark.driver.extraClassPath"] = ":".join(
+        [found["spark.driver.extraClassPath"], *map(str, jars)]
+    )
+    found[_JAVA_OPTIONS] += f" -Djava.io.tmpdir={quote(str(scratch_folder()))}"
     given = (f"--conf {quote(f'{key}={value}')}" for key, value in found.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
         (*given, f"--driver-memory {quote(memory)}", "pyspark-shell")
     )
 
 
+def merged(ours: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
+    """Return settings of which later ones count more, but for those that a command makes itself.
+    Java's options are added to ours.
+    """
+    found = {**ours}
+    for each in given:
+        for name, value in each.items():
+            if name == _JAVA_OPTIONS:
+                found[name] = f"{found[name]} {value}"
+            elif name not in OURS:
+                found[name] = value
+    return found
+
+
+def _user_s() -> dict[str, str]:
+    """Return the settings of ours that the file of SPARK_CONF_DIR has, too. Spark adds its others
+    by itself.
+    """
+    file = Path(os.environ.get("SPARK_CONF_DIR") or os.devnull) / "spark-defaults.conf"
+    theirs = _read(file) if file.exists() else {}
+    return {name: theirs[name] for name in theirs.keys() & settings().keys()}
+
+
+def _read(file: Path) -> dict[str, str]:
+    """Return the settings of a file as Spark reads it: a name, blanks or `=`, a value."""
+    lines = (line.strip() for line in file.read_text("utf-8").splitlines())
+    pairs = (
+        re.split(r"\s*=\s*|\s+", line, maxsplit=1)
+        for line in lines
+        if line[:1] not in {"", "#", "!"}
+    )
+    return {name: "".join(value) for name, *value in pairs}
+
+
 def settings() -> dict[str, str]:
     """Return conf/spark-defaults.conf with the jars and the interpreter of this installation."""
-    lines = [
-        line.split(None, 1)
-        for line in _file().read_text("utf-8").splitlines()
-        if line and line[0] != "#"
-    ]
-    found = {key: value.strip() for key, value in lines}
+    found = _read(_file())
     archive = JARS / "spark.jsa"
     found["spark.driver.extraClassPath"] = f"{JARS}/delta/*"
     found["spark.pyspark.python"] = sys.executable
     # Spark makes this folder, and would leave it wherever the command was run.
     found["spark.sql.warehouse.dir"] = str(JARS / "warehouse")
-    options = "spark.driver.extraJavaOptions"
+    options = _JAVA_OPTIONS
     found[options] = _ARCHIVE.sub(
         f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options]
     )

@@ -61,6 +61,12 @@ def whatif(
     """
     now, read = datetime.now(UTC), load(config)
     found, record = without(
-        opened(read.lake), read, lost, cluster, at, now=now, controller_racks=racks
+        opened(read.lake, spark=read.spark),
+        read,
+        lost,
+        cluster,
+        at,
+        now=now,
+        controller_racks=racks,
     )
     click.echo(FORMS[form](found, record, now), nl=False)

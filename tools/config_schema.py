@@ -5,6 +5,7 @@ Made of the options of the data sources, and of the keys that jobs/configuration
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from jobs.configuration.keys import AUTO, CONTROLLER_RACKS, FILE, REQUIRED
 from jobs.configuration.limits import Limits
 from jobs.configuration.notify import KINDS
 from jobs.configuration.severities import SEVERITIES, Severity
+from jobs.configuration.spark import COORDINATE, OURS, SHA256
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.options.table import (
@@ -69,6 +71,9 @@ def schema() -> dict[str, Any]:
 def _section(key: str, given: Any) -> dict[str, Any]:
     if key == "notify":
         keys = {name: _of_notify(name) | {"description": says} for name, (_, says) in given.items()}
+        return {**_object(keys), "type": ["object", "null"]}
+    if key == "spark":
+        keys = {name: _of_spark(name) | {"description": says} for name, (_, says) in given.items()}
         return {**_object(keys), "type": ["object", "null"]}
     if isinstance(given, Mapping):
         keys = {
@@ -147,6 +152,20 @@ def _of_notify(name: str) -> dict[str, Any]:
         "oneOf": [{"required": [receiver]} for receiver in receivers]
     }
     return {"type": ["object", "null"], "additionalProperties": one}
+
+
+def _of_spark(name: str) -> dict[str, Any]:
+    if name == "packages":
+        checksum = {"type": ["string", "null"], "pattern": f"^({SHA256.pattern})?$"}
+        of = {f"^{COORDINATE.pattern}$": checksum}
+    else:
+        own = "|".join(re.escape(each) for each in OURS)
+        of = {rf"^(?!({own})$)spark\.": TEXT}
+    return {
+        "type": ["object", "null"],
+        "patternProperties": of,
+        "additionalProperties": False,
+    }
 
 
 def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:

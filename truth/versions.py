@@ -6,6 +6,7 @@ Each step waits until the one before has come to every broker, and polls had tim
 from datetime import timedelta
 from typing import Final
 
+from local_cluster.cluster import KAFKA_VERSION
 from truth.administration import Moves, NewTopic
 from truth.compare import TOLERANCE
 from truth.groups.play import PROPERTIES as OF_GROUPS
@@ -103,7 +104,7 @@ def _scripts(*kinds: Kind) -> tuple[Script, ...]:
 
 
 VERSIONS: Final = (
-    _kraft("4.4.0", CONSUMER),
+    _kraft(KAFKA_VERSION, CONSUMER),
     _kraft("4.3.1", CONSUMER),
     _kraft("3.9.2"),
     _zookeeper("2.8.2"),

@@ -15,6 +15,7 @@ from jobs.configuration.limits import Limits
 from jobs.configuration.notify import Notify
 from jobs.configuration.reading import URI, read
 from jobs.configuration.severities import SEVERITIES, Severity
+from jobs.configuration.spark import SparkSection
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import (
     Cluster,
@@ -96,6 +97,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     severities: Mapping[str, Severity] = field(default_factory=lambda: SEVERITIES)
     notify: Notify = field(default_factory=Notify)
+    spark: SparkSection = field(default_factory=SparkSection)
 
     def __post_init__(self) -> None:
         """Say where the spool is where nothing does."""
@@ -327,8 +329,14 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
     severities = {**SEVERITIES, **given.pop("severities", {})}
     notify = Notify(**given.pop("notify", {}))
     notify.check(given["clusters"])
+    spark = SparkSection(**given.pop("spark", {}))
     return Config(
-        **given, thresholds=thresholds, limits=limits, severities=severities, notify=notify
+        **given,
+        thresholds=thresholds,
+        limits=limits,
+        severities=severities,
+        notify=notify,
+        spark=spark,
     )
 
 

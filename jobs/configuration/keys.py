@@ -9,6 +9,7 @@ from jobs.configuration.histories import DECLARED
 from jobs.configuration.notify import NOTIFY
 from jobs.configuration.reading import DAYS, URI, as_duration, as_mapping, as_text, each_of, read
 from jobs.configuration.severities import INFO, PAGE, SEVERITIES, TICKET, Severity
+from jobs.configuration.spark import SPARK
 from metadata_source.options.readers import whole_number
 from metadata_source.options.table import OF_ONE_CLUSTER
 from metadata_source.references import REFERENCE
@@ -279,6 +280,7 @@ FILE: Mapping[str, Any] = {
         ),
     },
     "notify": NOTIFY,
+    "spark": SPARK,
     "validation": {"docs": (_docs, "Folder of the data docs. Default: LAKE/quality/data_docs.")},
     "status": {
         "window": (as_duration, "Polls and gaps of so long before now count."),

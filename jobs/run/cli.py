@@ -27,7 +27,8 @@ _OWN = (f"{LakeError.__module__}.", str(__package__).removesuffix("run"))
 """Beginnings of the names of our errors, whatever the package is called where it is installed."""
 
 _NO_CLASS = re.compile(
-    r"ClassNotFoundException: (?:Class )?([\w.$]+)|No FileSystem for scheme \"?(\w+)"
+    r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)"
+    r"|No FileSystem for scheme \"?(\w+)"
 )
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
@@ -172,9 +173,10 @@ def _without_class(name: str | None, scheme: str | None) -> str:
             f"Spark knows no file system {scheme}://; docs/spark-clusters.md says what lakes in "
             "object stores take"
         )
+    name = name.replace("/", ".")  # as NoClassDefFoundError has it
     package = next((each for begin, each in _PACKAGES.items() if name.startswith(begin)), None)
     brings = f"; {package}, has it" if package is not None else ""
     return (
-        f"Spark lacks the class {name}{brings}: add it to spark.jars or spark.jars.packages "
-        "(docs/spark-clusters.md, Lakes elsewhere)"
+        f"Spark lacks the class {name}{brings}: add it to spark.packages of the "
+        "configuration (docs/spark-clusters.md, Lakes elsewhere)"
     )

@@ -15,11 +15,12 @@ print(json.dumps(dict(SparkSession.builder.getOrCreate().sparkContext.getConf().
 """
 
 
-def test_the_user_s_settings_are_added_and_the_command_s_count_more(tmp_path: Path) -> None:
+def test_the_user_s_settings_count_more_but_for_those_that_delta_needs(tmp_path: Path) -> None:
     """As docs/spark-clusters.md says, Lakes elsewhere."""
     given = {
         "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
         "spark.ui.enabled": "true",
+        "spark.sql.extensions": "com.example.Extension",
     }
     (tmp_path / "spark-defaults.conf").write_text(
         "".join(f"{name} {value}\n" for name, value in given.items())
@@ -39,5 +40,5 @@ def test_the_user_s_settings_are_added_and_the_command_s_count_more(tmp_path: Pa
     )
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["spark.delta.logStore.s3a.impl"] == "io.delta.storage.S3SingleDriverLogStore"
-    assert found["spark.ui.enabled"] == "false"
+    assert found["spark.ui.enabled"] == "true"
     assert found["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"

@@ -18,7 +18,7 @@ from truth.transactions.score import HEADINGS
 from truth.transactions.script import TRACKS, write
 
 _SLOTS: Final = 4
-VERSIONS: Final = (KAFKA_VERSION, "3.9.2")
+VERSIONS: Final = (KAFKA_VERSION, "4.3.1", "3.9.2")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -305,7 +305,7 @@ def test_an_upgrade_is_a_job(
     ran = []
     monkeypatch.setattr(command, "in_spark", lambda *given, memory: ran.append((*given, memory)))
     assert exit_status(["upgrade", "--config", config, *flags]) == 0
-    assert ran == [("upgrade", "--config", config, *flags, "1g")]
+    assert ran == [("upgrade", config, *flags, "1g")]
 
 
 def test_an_upgrade_is_tried_or_taken_back_but_not_both(

@@ -229,7 +229,7 @@ def test_what_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
 def test_all_but_a_folder_is_asked_through_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def in_spark(lake: Lake) -> object:
+    def in_spark(lake: Lake, _: object) -> object:
         asked.append(lake)
         return object()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.configuration.spark import SparkSection
 from jobs.run.session import SessionError
 from kafka_metadata_history import spark
 from kafka_metadata_history.jars import delta
@@ -19,7 +20,7 @@ from kafka_metadata_history.jars import delta
         ),
         (
             "/dev/null/jars",
-            "Delta's jars cannot be kept in /dev/null/jars: Not a directory: set XDG_CACHE_HOME",
+            "Spark's jars cannot be kept in /dev/null/jars: Not a directory: set XDG_CACHE_HOME",
         ),
     ],
 )
@@ -34,3 +35,28 @@ def test_a_folder_for_jars_that_cannot_be(
         spark.prepare("1g")
     assert str(caught.value) == says
     assert "PYSPARK_SUBMIT_ARGS" not in os.environ
+
+
+def test_later_settings_count_more_but_for_what_delta_needs() -> None:
+    options = "spark.driver.extraJavaOptions"
+    ours = {"spark.a": "1", "spark.b": "1", "spark.sql.extensions": "delta", options: "-Da=1"}
+    conf_dir = {"spark.a": "2", "spark.b": "2", "spark.sql.extensions": "x"}
+    assert spark.merged(ours, conf_dir, {"spark.b": "3", "spark.c": "3", options: "-Db=2"}) == {
+        "spark.a": "2",
+        "spark.b": "3",
+        "spark.c": "3",
+        "spark.sql.extensions": "delta",
+        options: "-Da=1 -Db=2",
+    }
+
+
+def test_who_brings_spark_reads_that_the_key_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    spark.prepare("1g", SparkSection(settings={"spark.a": "1"}))
+    assert capsys.readouterr().err == (
+        "PYSPARK_SUBMIT_ARGS is set: the configuration's key spark is passed over\n"
+    )
+    spark.prepare("1g")
+    assert capsys.readouterr().err == ""

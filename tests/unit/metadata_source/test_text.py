@@ -92,10 +92,11 @@ class Java:
             ),
         ),
         ("java.lang.ClassNotFoundException: com.example.Store", "com.example.Store"),
+        ("java.lang.NoClassDefFoundError: com/example/Store", "com.example.Store"),
     ],
 )
 def test_a_class_that_spark_lacks_is_named_with_what_brings_it(cause: str, says: str) -> None:
-    todo = "add it to spark.jars or spark.jars.packages (docs/spark-clusters.md, Lakes elsewhere)"
+    todo = "add it to spark.packages of the configuration (docs/spark-clusters.md, Lakes elsewhere)"
     error = JavaError("java.lang.RuntimeException: java.lang.Exception", cause)
     assert one_line(error) == f"Spark lacks the class {says}: {todo}"
 
