@@ -276,7 +276,7 @@ def elsewhere(lake: Lake, spark: SparkSection) -> str | None:
         if lake.log_store
         else "with the jars and settings for it"
     )
-    if (artifact := lacking(lake, spark)) is not None:
+    if (artifact := lacking(lake.root or "", spark.packages)) is not None:
         needs += f"; neither spark.packages nor pyspark has {artifact}"
     return (
         f"lake {lake}: not looked at; the jobs need Spark {needs}: docs/spark-clusters.md, Lakes "

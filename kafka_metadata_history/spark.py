@@ -68,7 +68,7 @@ def prepare(memory: str, added: SparkSection = NOTHING) -> None:
         )
     try:
         delta.main()
-        jars = packages.fetched(added)
+        jars = packages.fetched(added.packages)
     except JarsError as error:
         raise SessionError(str(error)) from error
     except OSError as error:

@@ -12,8 +12,7 @@ from kafka_metadata_history.jars.errors import JarsError
 from kafka_metadata_history.jars.fetch import JARS, fetch_jars, sha256_of
 
 if TYPE_CHECKING:
-    from jobs.configuration.spark import SparkSection
-    from schemas.lake import Lake
+    from collections.abc import Collection, Mapping
 
 _OF_SCHEMES: Final = {
     "s3": "hadoop-aws",
@@ -26,11 +25,12 @@ _OF_SCHEMES: Final = {
 """The scheme of a lake's URI -> the artifact whose classes Spark reaches it with."""
 
 
-def fetched(spark: SparkSection) -> list[Path]:
+def fetched(checksums: Mapping[str, str]) -> list[Path]:
     """Return the jars, in the order of the configuration; fetch those that are not in the cache.
+    `checksums`: Maven coordinate -> SHA-256.
     Raises JarsError for one that cannot be had, has other bytes, or whose SHA-256 nobody gave.
     """
-    return [_fetched(coordinate, given) for coordinate, given in spark.packages.items()]
+    return [_fetched(coordinate, given) for coordinate, given in checksums.items()]
 
 
 def _fetched(coordinate: str, checksum: str) -> Path:
@@ -55,12 +55,12 @@ def _fetched(coordinate: str, checksum: str) -> Path:
     return jar
 
 
-def lacking(lake: Lake, spark: SparkSection) -> str | None:
+def lacking(root: str, coordinates: Collection[str]) -> str | None:
     """Return the artifact that Spark needs for a lake, by the scheme of its URI, and that neither
-    the configuration nor pyspark has; None where nothing is known to be missing. Starts no JVM.
+    these coordinates nor pyspark have; None where nothing is known to be missing. Starts no JVM.
     """
-    artifact = _OF_SCHEMES.get((lake.root or "").partition(":")[0].lower())
-    if artifact is None or any(each.split(":")[1] == artifact for each in spark.packages):
+    artifact = _OF_SCHEMES.get(root.partition(":")[0].lower())
+    if artifact is None or any(each.split(":")[1] == artifact for each in coordinates):
         return None
     found = importlib.util.find_spec("pyspark")
     jars = Path(found.origin).parent / "jars" if found and found.origin else None

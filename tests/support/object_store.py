@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Lock
 from typing import Any
 
 import boto3
@@ -27,7 +28,14 @@ def main() -> None:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = DomainDispatcherApplication(create_backend_app)
+    moto = DomainDispatcherApplication(create_backend_app)
+    alone = Lock()
+
+    def app(environ: Any, start_response: Any) -> Any:
+        # moto looks whether an object is there, and writes it then: another put may come between.
+        with alone:
+            return moto(environ, start_response)
+
     server = make_server("127.0.0.1", 0, app, threaded=True)
     print(server.server_port, flush=True)
     server.serve_forever()

@@ -226,7 +226,9 @@ def test_what_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
         kmh.open({"katalog": "a"})
 
 
-def test_all_but_a_folder_is_asked_through_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_and_other_file_systems_are_asked_through_spark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = []
 
     def in_spark(lake: Lake, _: object) -> object:
@@ -234,9 +236,9 @@ def test_all_but_a_folder_is_asked_through_spark(monkeypatch: pytest.MonkeyPatch
         return object()
 
     monkeypatch.setattr(readers, "_in_spark", in_spark)
-    for place in ({"catalog": "main"}, "s3a://bucket/lake"):
+    for place in ({"catalog": "main"}, "hdfs://host/lake"):
         kmh.open(place)
-    assert asked == [Lake(catalog="main"), Lake(root="s3a://bucket/lake")]
+    assert asked == [Lake(catalog="main"), Lake(root="hdfs://host/lake")]
 
 
 def test_the_examples_of_the_documents(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

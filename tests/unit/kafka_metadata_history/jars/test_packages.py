@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.configuration.spark import SparkSection
 from kafka_metadata_history.jars import fetch, packages
 from kafka_metadata_history.jars.errors import JarsError
-from schemas.lake import Lake
 
 AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 SUM = hashlib.sha256(b"a jar").hexdigest()
@@ -39,9 +37,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def test_a_jar_is_fetched_once(asked: list[str], tmp_path: Path) -> None:
-    section = SparkSection({AWS: SUM})
-    (jar,) = packages.fetched(section)
-    assert [jar] == packages.fetched(section)
+    checksums = {AWS: SUM}
+    (jar,) = packages.fetched(checksums)
+    assert [jar] == packages.fetched(checksums)
     assert (jar.name, jar.is_relative_to(tmp_path)) == ("hadoop-aws-3.5.0.jar", True)
     assert asked == [AWS]
 
@@ -59,7 +57,7 @@ def test_a_jar_that_is_not_known_is_refused_each_time(
     packages_before = [AWS, AWS]
     for _ in packages_before:
         with pytest.raises(JarsError) as caught:
-            packages.fetched(SparkSection({AWS: given}))
+            packages.fetched({AWS: given})
         assert str(caught.value) == f"spark.packages: {says}"
     assert asked == packages_before
 
@@ -78,4 +76,4 @@ def test_a_jar_that_is_not_known_is_refused_each_time(
 def test_what_a_lake_lacks_is_known_without_spark(
     root: str, given: dict[str, str], artifact: str | None
 ) -> None:
-    assert packages.lacking(Lake(root=root), SparkSection(given)) == artifact
+    assert packages.lacking(root, given) == artifact
