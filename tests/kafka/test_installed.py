@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,9 +19,11 @@ import pyspark
 import pytest
 
 from local_cluster import LocalCluster
+from tests.support.documents import commands
 from tests.support.programs import Program
 from tests.support.repository import ROOT
 from tests.support.standalone import packing
+from tests.support.strangers import strangers
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -42,26 +46,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = home.glob("*.whl")
-    pins = home / "pins.txt"
     pinned = re.findall(
         r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE
     )
-    pins.write_text("".join(f"{pin}{marker}\n" for pin, marker in pinned))
-    install = [
-        sys.executable,
-        "-m",
-        "pipx",
-        "install",
-        "--pip-args",
-        f"--constraint {pins}",
-        f"{wheel}[validation]",
-    ]
+    (home / "pins.txt").write_text("".join(f"{pin}{marker}\n" for pin, marker in pinned))
+    strangers(home / "strangers", ("jobs", "local_cluster", "metadata_source", "schemas"))
+    install = [sys.executable, "-m", "pipx", "install", f"{wheel}[validation]"]
     subprocess.run(install, env=variables(home), check=True, timeout=1200)
     return home
 
 
 def variables(home: Path) -> dict[str, str]:
-    """Of a shell that knows nothing of the checkout."""
+    """Of a shell that knows nothing of the checkout, and of packages that have the names of its
+    folders. pip takes the versions that are pinned.
+    """
     own = ("PYTHON", "PYSPARK_", "SPARK_", "VIRTUAL_ENV", "KAFKA_METADATA_HISTORY")
     plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return plain | {
@@ -69,6 +67,8 @@ def variables(home: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(home / "cache"),
         "PIPX_HOME": str(home / "pipx"),
         "PIPX_BIN_DIR": str(home / "bin"),
+        "PIP_CONSTRAINT": str(home / "pins.txt") if (home / "pins.txt").exists() else "",
+        "PYTHONPATH": str(home / "strangers"),
         "PATH": f"{home / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
     }
 
@@ -116,6 +116,61 @@ def test_a_user_without_the_checkout(
     command("maintain")
     command("status")
     assert "rule" in command("validate").stdout
+    text = (tmp_path / "kafka-metadata-history.yaml").read_text()
+    (tmp_path / "elsewhere.yaml").write_text(text.replace("lake: lake", "lake: other"))
+    for line in commands(r"kafka-metadata-history (?:export|import) .* ?/backup/kafka"):
+        command(*shlex.split(line.replace("/backup", str(tmp_path / "backup")))[1:])
+    copied = command(
+        "query",
+        "SELECT count(*) AS n FROM silver.brokers_now",
+        "--config",
+        "elsewhere.yaml",
+        "--format",
+        "csv",
+    )
+    assert copied.stdout.split() == ["n", "3"]
+
+
+def test_the_documented_lines_install_it_in_a_fresh_folder(home: Path, tmp_path: Path) -> None:
+    (wheel,) = home.glob("*.whl")
+    for file in (wheel, ROOT / "constraints.txt", ROOT / "constraints-build.txt"):
+        shutil.copy(file, tmp_path)
+    venv.create(tmp_path / "venv", with_pip=True)
+    bin_ = tmp_path / "venv" / "bin"
+    path = f"{bin_}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    own = {
+        "PATH": path,
+        "VIRTUAL_ENV": str(tmp_path / "venv"),
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+    }
+
+    def typed(line: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env=variables(home) | own,
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    version = wheel.name.split("-")[1]
+    lines = commands(r"(?:uv )?pipx? (?:install|run) .*")
+    assert len(lines) == 5
+    for line in lines:
+        assert f"/{wheel.name}" in line
+        said = typed(line)
+        assert f"version {version}\n" in said or " run " not in line
+    for place in (bin_, tmp_path / "bin"):
+        assert f"version {version}\n" in typed(f"{place}/kafka-metadata-history --version")
+    assert "kafka-metadata-history mcp" in typed(f"{bin_}/kafka-metadata-history mcp --help")
+    typed(
+        f"{bin_}/python -c 'import kafka_metadata_history as it; it.open, it.attach, it.register'"
+    )
 
 
 def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ RUN_BY = {
     rf"{COMMAND} (?:availability|report --week)\b.*": f"{OF_COMMAND}/test_availability.py",
     rf"{COMMAND} (?:check|status|query)\b(?!.* \.demo/).*": "tests/kafka/test_readme.py",
     rf"{COMMAND} (?:init|run|run --once|validate)": "tests/kafka/test_installed.py",
-    rf"{COMMAND} (?:export|import)\b.*": "tests/kafka/test_installed.py",
+    rf"{COMMAND} (?:export|import)\b(?!.* s3a:).*": "tests/kafka/test_installed.py",
     rf"{COMMAND} .* \.demo/.*": "tests/kafka/test_installed.py",
     rf"{COMMAND} events\b.*": f"{OF_COMMAND}/test_events.py",
     rf"{COMMAND} explain\b(?!.* \.demo/).*": f"{OF_COMMAND}/test_explain.py",
@@ -97,6 +97,7 @@ RUN_BY = {
 folders, ports and times.
 """
 NOT_RUN = {
+    rf"{COMMAND} export --to s3a:.*": "it is the line above it, to a bucket",
     r"git clone .*": "only whoever hosts the repository knows its address",
     r"\. \.venv/bin/activate|export PATH=.*": "tests name the programs of the environment",
     r"export KAFKA_HISTORY_TOKEN=.*": "tests have secrets that a search finds in what is kept",
