@@ -199,7 +199,7 @@ def recorded_at(
         file.write("poll: {enrich: {configs: 20s, reassignments: 20s, elr: 20s}}\n")
     asked_at = {"seconds": 110.0}
 
-    def lake(_: Lake, **_: object) -> Opened:
+    def lake(_: Lake, **__: object) -> Opened:
         rows = {table: [*of] for table, of in known_rows().items()}
         began = {"first_poll": f"{STREAM}/{0:012d}", "valid_from": at(0)}
         quorum = {"controller_id": 9, "quorum_epoch": 4, "voters": [9]}
