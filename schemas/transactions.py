@@ -46,7 +46,7 @@ TRANSACTION_LOG_SPAN = columns_of(
     caught_up_at -- On read rows: when the brokers said where their log ends, if the batch went
         through all of it. Null if it left something for the next one. A row without offsets
         (next_offset is offset) says that nothing was new; while a log is silent they are fewer and
-        fewer. It is of all partitions, but of log_partition alone if the row has an error.
+        fewer.
     """,
 )
 
@@ -60,8 +60,8 @@ TRANSACTION_LOG_RECORD = columns_of(
     transactional_id -- Of a record that cannot be read; null where its key cannot. Long ones are
         cut as in bronze.transaction_states.
     is_tombstone -- The value is null: the coordinator forgets the id.
-    error -- Why the record was not decoded, why the lost offsets, which the log has, cannot be
-        read, or why caught_up_at is not of all partitions: one line; else null.
+    error -- Why the record was not decoded, or why the lost offsets, which the log has, cannot be
+        read: one line; else null.
     key -- Raw, of records that were not decoded.
     value -- Raw, as key.
     """,
@@ -88,7 +88,7 @@ TRANSACTION_LOG_COUNTS = columns_of(
     aborted_by_unknown -- Aborted, and these records do not tell by whom: its entry of states has
         aborted_by null, and what is read before and after it may tell.
     timed_out -- Of those aborted by the coordinator or by unknown: prepared later than started_at
-        + timeout_ms. With an unknown one that is inferred. Not one that a batch before prepared.
+        + timeout_ms. With an unknown one that is inferred.
     epochs_raised -- Times that a producer began again, or went on after an error (InitProducerId:
         a record in state Empty with an epoch above 0). Epochs that a transaction's end raises
         (version 2, KIP-890) do not count.
