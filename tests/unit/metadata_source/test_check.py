@@ -283,13 +283,17 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
     [
         (
             "s3a://bucket/lake",
-            "with spark.delta.logStore.s3a.impl, and jars for S3; neither spark.packages nor "
-            "pyspark has hadoop-aws",
+            (
+                "with spark.delta.logStore.s3a.impl, and jars for S3; neither spark.packages nor "
+                "pyspark has hadoop-aws"
+            ),
         ),
         (
             "abfss://a@b/lake",
-            "with the jars and settings for it; neither spark.packages nor pyspark has "
-            "hadoop-azure",
+            (
+                "with the jars and settings for it; neither spark.packages nor pyspark has "
+                "hadoop-azure"
+            ),
         ),
         ("lake", None),
     ],
