@@ -54,7 +54,7 @@ _READS: Final = ToolAnnotations(
 
 
 def serve(config: Config) -> None:
-    """Answer until stdin ends. Raises LakeError for a lake that is no folder of this machine."""
+    """Answer until stdin ends. Raises LakeError for a lake that only Spark reads."""
     server = server_of(config)
 
     async def run() -> None:

@@ -38,7 +38,7 @@ class Looking:
     """Looks at a lake again and again. What it read is kept as long as the lake is the same."""
 
     def __init__(self, config: Config, state: State, say: Callable[[str], None]) -> None:
-        """Raise LakeError for a lake that is no folder of this machine."""
+        """Raise LakeError for a lake that only Spark reads."""
         self._config, self._state, self._say = config, state, say
         self._targets = [*config.notify.targets]
         self._live = LiveLake(config.lake)

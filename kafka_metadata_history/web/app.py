@@ -89,7 +89,7 @@ class Pages:
     """Answers requests about a lake, of its newest version."""
 
     def __init__(self, of: Serving) -> None:
-        """Raise LakeError for a lake that is no folder of this machine."""
+        """Raise LakeError for a lake that only Spark reads."""
         self._of = of
         self.access = of.access
         self._lake = LiveLake(of.config.lake, LIMIT_S)

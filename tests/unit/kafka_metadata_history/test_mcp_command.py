@@ -85,7 +85,7 @@ def test_each_tool_is_in_the_documents_with_its_arguments() -> None:
 @pytest.mark.parametrize(
     ("lake", "says"),
     [
-        ("s3a://bucket/lake", "s3a://bucket/lake: is no folder of this machine"),
+        ("hdfs://host/lake", "hdfs://host/lake: is neither a folder of this machine nor"),
         (None, "none.yaml: no such file"),
     ],
 )

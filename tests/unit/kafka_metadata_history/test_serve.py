@@ -207,11 +207,11 @@ def test_what_does_not_fit_together_is_one_line(
     assert len(found.splitlines()) == 1
 
 
-def test_a_lake_that_is_no_folder_is_one_line(
+def test_a_lake_that_only_spark_reads_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = config_of(tmp_path, Lake(root="s3a://bucket/lake"))
+    config = config_of(tmp_path, Lake(root="hdfs://host/lake"))
     assert problem(config, capsys) == (
-        "kafka-metadata-history: s3a://bucket/lake: is no folder of this machine, which is all "
-        "that is read here\n"
+        "kafka-metadata-history: hdfs://host/lake: is neither a folder of this machine nor in an "
+        "object store, which is all that is read here\n"
     )

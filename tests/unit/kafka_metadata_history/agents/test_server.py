@@ -267,5 +267,5 @@ def test_an_answer_is_of_the_newest_commit(tmp_path: Path) -> None:
 def test_a_lake_that_is_not_there_yet(tmp_path: Path) -> None:
     found = caller(config(tmp_path / "none", tmp_path))
     assert "no lake there; `kafka-metadata-history run` makes one" in refused(found("explain"))
-    with pytest.raises(LakeError, match="is no folder of this machine"):
-        server_of(load(config("s3a://bucket/lake", tmp_path)))
+    with pytest.raises(LakeError, match="is neither a folder of this machine nor"):
+        server_of(load(config("hdfs://host/lake", tmp_path)))

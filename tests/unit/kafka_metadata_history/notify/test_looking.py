@@ -223,9 +223,9 @@ def test_incidents_that_are_not_made_are_said_so(place: Place) -> None:
     assert line.startswith("incidents of prod are not made yet")
 
 
-def test_a_lake_that_is_no_folder(place: Place) -> None:
+def test_a_lake_that_only_spark_reads(place: Place) -> None:
     object.__setattr__(place.config, "lake", Lake(catalog="main"))
-    with pytest.raises(LakeError, match="is no folder of this machine"):
+    with pytest.raises(LakeError, match="is neither a folder of this machine nor"):
         place.looking()
 
 
