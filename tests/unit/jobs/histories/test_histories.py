@@ -25,6 +25,9 @@ HOLD_NAMES = {
 NOT_HISTORIES = {
     ("jobs/configuration/config.py", "silver"): "a schema, as a key of retention",
     ("jobs/configuration/keys.py", "silver"): "a schema, as a key of retention",
+    ("jobs/configuration/config.py", "storage"): "a key, of options of object stores",
+    ("jobs/configuration/keys.py", "storage"): "a key, of options of object stores",
+    ("tools/config_schema.py", "storage"): "a key, of options of object stores",
     ("jobs/validation/validity.py", "cluster_log"): "rows of bronze.cluster_log",
     ("jobs/validation/validity.yaml", "cluster_log"): "rows of bronze.cluster_log",
     ("kafka_metadata_history/demo/played.py", "rebalance_cost"): "a named question",
