@@ -26,7 +26,7 @@ class PackagesInOne(BuildHookInterface[BuilderConfig]):
     """Puts each module into the wheel with the names that modules have there."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the modules of a wheel anew. An editable install takes the folders as they are.
+        """Write each module with the imports of the wheel. For an editable install, do nothing.
         Raises PlainImportError.
         """
         if version != "standard":
@@ -45,7 +45,7 @@ class PackagesInOne(BuildHookInterface[BuilderConfig]):
                 build_data["force_include"][str(made)] = each.relative_path
 
     def finalize(self, version: str, *_: object) -> None:
-        """Remove what was written. Nothing was for an editable install."""
+        """Remove the modules that `initialize` wrote."""
         if version == "standard":
             self._folder.cleanup()
 

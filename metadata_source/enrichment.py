@@ -121,7 +121,7 @@ class Rows:
     stands_out: tuple[Any, ...] = ()
     """What is news of `beside`: the digest is over it too. Nothing while all is well."""
     lasting: list[Any] | None = None
-    """What the digest is over in place of the values: these without what was not answered."""
+    """The values that the digest is over, if not `values`: each broker's last answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,8 @@ def schema() -> dict[str, Any]:
 
 
 def _section(key: str, given: Any) -> dict[str, Any]:
-    if key == "notify":
-        keys = {name: _of_notify(name) | {"description": says} for name, (_, says) in given.items()}
-        return {**_object(keys), "type": ["object", "null"]}
-    if key == "spark":
-        keys = {name: _of_spark(name) | {"description": says} for name, (_, says) in given.items()}
+    if (of := {"notify": _of_notify, "spark": _of_spark}.get(key)) is not None:
+        keys = {name: of(name) | {"description": says} for name, (_, says) in given.items()}
         return {**_object(keys), "type": ["object", "null"]}
     if isinstance(given, Mapping):
         keys = {

@@ -1,4 +1,4 @@
-"""What the command lines that do a part of the truth take."""
+"""The options that truth.groups and truth.transactions share."""
 
 import argparse
 import secrets

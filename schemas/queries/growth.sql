@@ -2,9 +2,9 @@
 -- By the greatest size of each day of the window or of seven days, whichever is longer. A day that was not over by the
 -- window's end counts if it had reached more than all before. A rate is the mean rise to the last of these days from one
 -- before it: the least and the greatest. not_answered_since: the broker's last answer, where others have answered since,
--- or nobody has for a day: all is as of then. unknown says why nothing is said of days until full: failed | error (another one) | not_answered (for
--- a day) | no_volume (before Kafka 3.3) | few_days (fewer than three) | levelled_off (it rose by no more than a hundredth
--- of what is left: retention keeps up). Who else fills the volume is not counted.
+-- or nobody has for a day: all is as of then. unknown says why nothing is said of days until full: failed | error
+-- (another one) | not_answered (for a day) | no_volume (before Kafka 3.3) | few_days (fewer than three) | levelled_off
+-- (it rose by no more than a hundredth of what is left: retention keeps up). Who else fills the volume is not counted.
 -- theme: brokers
 WITH answered AS (
   SELECT cluster_id, cluster, broker_id, log_dir, day, max_bytes, usable_bytes, last_at,

@@ -184,8 +184,8 @@ def test_no_module_names_another_one_by_its_folder(site: Path) -> None:
 
 
 def named_modules(code: ast.Module) -> Iterator[str]:
-    """What is imported, and each text that could name a module, but docstrings and what follows no
-    -m.
+    """The names of imported modules, and texts that could be such names: no docstrings, and of
+    command lines only the word after -m.
     """
     nodes = list(ast.walk(code))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}

@@ -14,7 +14,7 @@ SUM = hashlib.sha256(b"a jar").hexdigest()
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """What was fetched: each module is a jar of the same bytes."""
+    """The coordinates that were fetched. Each jar has the same bytes."""
     found: list[str] = []
 
     def fetched(organisation: str, module: str, revision: str, folder: Path, **_: object) -> None:
