@@ -19,7 +19,7 @@ from jobs.configuration.severities import Severity
 from jobs.histories.findings import Findings, Versions
 from jobs.rounds.history import Context, History, Inputs, News, Output
 from jobs.rounds.live import part_of
-from jobs.rounds.plan import NewestStates, State, States, state_of
+from jobs.rounds.plan import State, States, state_of
 from jobs.rounds.stage import frame_of
 from jobs.rules.incidents.fold import TABLES, ClusterTake, fold
 from jobs.rules.incidents.incident import REVISED_WITHIN
@@ -84,13 +84,13 @@ class Incidents(History[News]):
     plan_type = IncidentPlan
 
     def __init__(self) -> None:
-        self._newest, self._findings = NewestStates(), Findings()
+        self._findings = Findings()
         self._folded: dict[str, Versions] = {}
         """Alias -> the versions of tables in which this process has folded it last."""
 
     def due(self, context: Context, now: datetime) -> News | None:
         """The clusters of which a history has something new, or whose deadline has passed."""
-        states = self._newest.read(context.spark, context.lake)
+        states = context.run.states.read(context.spark, context.lake)
         found, due, changed = {}, set[str](), set[str]()
         for (history, cluster), row in states.items():
             if history != SILVER or row["done_at"] is None:

@@ -60,7 +60,7 @@ class Headers:
             rows = _not_taken(context)
         all_rows = rows_of(rows.where(IS_HEADER).select(*HEADER, VERSION).toArrow())
         self._looked_from = self._looked + 1, self._looked_at
-        self._looked, self._looked_at = newest.version, newest.timestamp
+        self._looked, self._looked_at = newest.version, newest.at
         found = headers_of(all_rows)
         outages = context.run.outages
         answers = [row for row in all_rows if row["record"] == "answer"]

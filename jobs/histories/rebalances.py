@@ -20,7 +20,7 @@ from jobs.histories.group_rows import GroupRows
 from jobs.histories.positions import LOG, log_version, read_again, read_to
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, new_versions
 from jobs.rounds.history import Context, History, News, Output
-from jobs.rounds.plan import NewestStates, State, States, kept_since, state_of
+from jobs.rounds.plan import State, States, kept_since, state_of
 from jobs.rules.groups.fold_rebalances import GroupTake, Positions, fold, forgets_before
 from jobs.rules.round import SILVER
 from schemas import groups
@@ -91,11 +91,10 @@ class RebalanceHistory(History[GroupNews]):
         """By alias, the last poll up to which silver says nothing new of groups."""
         self._noted = -1
         """The last version of bronze.group_log up to which rounds have noted what they took."""
-        self._newest = NewestStates()
 
     def due(self, context: Context, now: datetime) -> GroupNews:
         """New rows of the log, and new states of groups in silver."""
-        states = self._newest.read(context.spark, context.lake)
+        states = context.run.states.read(context.spark, context.lake)
         unnoted = [
             row for (of, _), row in context.states.items() if of == JOB and row["round"] is None
         ]

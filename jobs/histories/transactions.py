@@ -21,7 +21,7 @@ from jobs.histories.positions import LOG, beyond, log_version, read_again, read_
 from jobs.rounds.appended import appended, new_versions
 from jobs.rounds.history import KEY, Context, History, News, Output, key_column, key_of
 from jobs.rounds.live import PARTS, part_column
-from jobs.rounds.plan import NewestStates, State, state_of
+from jobs.rounds.plan import State, state_of
 from jobs.rules.groups.fold_rebalances import Positions
 from jobs.rules.round import SILVER
 from jobs.rules.transactions.fold import Until, fold, up_to
@@ -100,9 +100,6 @@ class TransactionHistory(History[TransactionNews]):
     live = HISTORY_TABLES
     plan_type = TransactionPlan
 
-    def __init__(self) -> None:
-        self._newest = NewestStates()
-
     def due(self, context: Context, now: datetime) -> TransactionNews | None:
         """New rows of the log, and partitions in which a transaction is due to be long or stuck."""
         since, end = new_versions(
@@ -110,9 +107,10 @@ class TransactionHistory(History[TransactionNews]):
         )
         if end <= since:
             return None
+        states = context.run.states.read(context.spark, context.lake)
         ids = {
             cluster: row["cluster_id"]
-            for (history, cluster), row in self._newest.read(context.spark, context.lake).items()
+            for (history, cluster), row in states.items()
             if history == SILVER and row["cluster_id"] is not None
         }
         plan = TransactionPlan(now, (since + 1, end), ids, tuple(context.left_out))

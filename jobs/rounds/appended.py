@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.rounds.commit import newest_version
+from jobs.run.driver import committed_at
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -59,22 +60,10 @@ def appended(
 
 def is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
     """Whether the files that versions from `first` on appended will be there long enough."""
-    oldest = _commits(spark, lake, table, first)[-1]
-    return bool(oldest.version <= first and is_kept_since(table, oldest.timestamp))
+    since = committed_at(spark, lake.identifier(table), first)
+    return since is not None and is_kept_since(table, since)
 
 
 def is_kept_since(table: Table, since: datetime) -> bool:
     """Whether the files that commits since a time appended are there for long enough to be read."""
-    return (
-        since.astimezone(UTC) >= datetime.now(UTC) - timedelta(hours=table.log_hours) + READ_WITHIN
-    )
-
-
-def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:
-    """The commits of a table from version `first` on, newest first, as far as Delta has them."""
-    number = newest_version(spark, lake, table) - first + 1
-    while True:
-        commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT {number}").collect()
-        if commits[-1].version <= first or len(commits) < number:
-            return commits
-        number = commits[0].version - first + 1  # others were added meanwhile
+    return since >= datetime.now(UTC) - timedelta(hours=table.log_hours) + READ_WITHIN

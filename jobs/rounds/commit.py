@@ -18,10 +18,11 @@ from typing import Any
 
 from delta import exceptions as delta
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.rounds.stage import ddl
+from jobs.run import driver
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -108,14 +109,14 @@ def _mark_of(number: int) -> str:
     return f" {metadata_of(number)}."
 
 
-def newest_commit(spark: SparkSession, lake: Lake, table: Table) -> Row:
-    """The `version` and the `timestamp` of the newest commit of a table."""
-    return spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0]
+def newest_commit(spark: SparkSession, lake: Lake, table: Table) -> driver.TableCommit:
+    """The newest commit to a table."""
+    return driver.newest_commit(spark, lake.identifier(table))
 
 
 def newest_version(spark: SparkSession, lake: Lake, table: Table) -> int:
     """The newest version of a table."""
-    return int(newest_commit(spark, lake, table).version)
+    return newest_commit(spark, lake, table).version
 
 
 def version_of(

@@ -23,7 +23,7 @@ from jobs.rounds.commit import Commit
 from jobs.rounds.large_clusters import LargeClusters
 from jobs.rounds.left_out import LeftOut
 from jobs.rounds.live import LiveRows, part_of
-from jobs.rounds.plan import State, States
+from jobs.rounds.plan import NewestStates, State, States
 from jobs.rounds.stage import Fold
 from jobs.rules.memory import loads
 from jobs.rules.takes import NOTED_AFTER
@@ -55,13 +55,14 @@ _T = TypeVar("_T")
 class Run:
     """The run that makes histories. `outages`: is shown each poll's header. `since`: when it
     began, if it reads the controllers' log all the time. `makes`: the histories that it makes.
-    `writes`: how often its rounds have written each table.
+    `writes`: how often its rounds have written each table. `states`: of all histories.
     """
 
     outages: Outages = field(default_factory=Outages)
     since: datetime | None = None
     makes: set[str] = field(default_factory=set)
     writes: Counter[Table] = field(default_factory=Counter)
+    states: NewestStates = field(default_factory=NewestStates)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -254,12 +255,14 @@ class NewestStates:
 
     def __init__(self) -> None:
         self._version, self._states = -1, States()
+        self._lock = Lock()  # Histories look side by side, and one of them reads.
 
     def read(self, spark: SparkSession, lake: Lake) -> States:
         """By history and alias."""
-        if (version := newest_version(spark, lake, STATE)) != self._version:
-            self._states, self._version = states_of(spark, lake), version
-        return self._states
+        with self._lock:
+            if (version := newest_version(spark, lake, STATE)) != self._version:
+                self._states, self._version = states_of(spark, lake), version
+            return self._states
 
 
 def with_rows(states: States, rows: Iterable[State]) -> States:

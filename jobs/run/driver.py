@@ -152,6 +152,42 @@ def clean_log(spark: SparkSession, table: str) -> None:
 
 
 @dataclass(frozen=True)
+class TableCommit:
+    """A commit to a Delta table: its version, and when it was made."""
+
+    version: int
+    at: datetime
+
+
+def newest_commit(spark: SparkSession, table: str) -> TableCommit:
+    """The newest commit to a Delta table.
+
+    Histories look for it each time that something wakes them. Delta's own classes say it for a
+    twentieth of the processor time that SQL takes.
+    """
+    if has_jvm(spark):
+        snapshot = _newest_snapshot(_delta_log(spark, table))
+        return TableCommit(snapshot.version(), _from_millis(snapshot.timestamp()))
+    (row,) = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()
+    return TableCommit(row.version, row.timestamp.astimezone(UTC))
+
+
+def committed_at(spark: SparkSession, table: str, version: int) -> datetime | None:
+    """When a version of a Delta table was committed; None where its log has that commit no more."""
+    if has_jvm(spark):
+        log = Folder(spark, _delta_log(spark, table).logPath().toString())
+        return log.changed_at(f"{version:020d}.json")
+    number = newest_commit(spark, table).version - version + 1
+    while True:
+        commits = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {number}").collect()
+        if commits[-1].version <= version or len(commits) < number:
+            break
+        number = commits[0].version - version + 1  # others were added meanwhile
+    found = (each.timestamp.astimezone(UTC) for each in commits if each.version == version)
+    return next(found, None)
+
+
+@dataclass(frozen=True)
 class DeltaVersion:
     """A version of a Delta table: its number, the action `metaData`, the bytes of its files, and
     when it was committed.
@@ -166,11 +202,11 @@ class DeltaVersion:
 def delta_version(spark: SparkSession, table: str, number: int | None = None) -> DeltaVersion:
     """A version of a Delta table, by Delta's own classes; None: the newest one."""
     log = _delta_log(spark, table)
-    found = log.update(False, *(getattr(log, f"update$default${each}")() for each in (2, 3)))
+    found = _newest_snapshot(log)
     if number is not None:
         rest = (getattr(log, f"getSnapshotAt$default${each}")() for each in (2, 3, 4))
         found = log.getSnapshotAt(number, *rest)
-    at = datetime.fromtimestamp(found.timestamp() / 1000, UTC)
+    at = _from_millis(found.timestamp())
     return DeltaVersion(found.version(), _metadata_of(found), found.sizeInBytes(), at)
 
 
@@ -213,6 +249,14 @@ def _delta_log(spark: SparkSession, table: str) -> Any:
         session._jsparkSession,  # noqa: SLF001
         table,
     ).deltaLog()
+
+
+def _newest_snapshot(log: Any) -> Any:
+    return log.update(False, *(getattr(log, f"update$default${each}")() for each in (2, 3)))
+
+
+def _from_millis(since_1970: int) -> datetime:
+    return datetime.fromtimestamp(since_1970 / 1000, UTC)
 
 
 def _metadata_of(snapshot: Any) -> dict[str, Any]:
@@ -274,6 +318,13 @@ class Folder:
     def has(self, name: str) -> bool:
         """Whether there is a file."""
         return bool(self._files.exists(self._path(name)))
+
+    def changed_at(self, name: str) -> datetime | None:
+        """When a file was written; None if there is no such file."""
+        place = self._path(name)
+        if not self._files.exists(place):
+            return None
+        return _from_millis(self._files.getFileStatus(place).getModificationTime())
 
     def text(self, name: str) -> str | None:
         """A file; None where what the disk has of it is not what was written."""

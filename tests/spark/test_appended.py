@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.rounds.appended import READ_WITHIN, appended, upto
-from jobs.run.driver import clean_log
+from jobs.run import driver
+from jobs.run.driver import clean_log, committed_at, newest_commit
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 from tests.support.cluster_logs import span
@@ -66,3 +68,24 @@ def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_
     ]
     assert offsets(2, 6) == [0, 1, 2, 3, 4, 9], "the log knows no more who appended what"
     assert offsets(6, 6) == [4], "others read on"
+
+
+def test_deltas_classes_say_of_commits_what_sql_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of Spark Connect asks in SQL."""
+    lake = new_lake(spark, tmp_path, [CLUSTER_LOG])
+    table = lake.identifier(CLUSTER_LOG)
+    append(lake, CLUSTER_LOG, [read(0)])
+    newest_commit(spark, table)
+    append(lake, CLUSTER_LOG, [read(1)])
+    make_older(lake, timedelta(hours=5))
+
+    def said() -> list[Any]:
+        return [newest_commit(spark, table), *(committed_at(spark, table, n) for n in range(3))]
+
+    by_classes = said()
+    assert by_classes[0].version == 2
+    assert NOW - by_classes[1] > timedelta(hours=4)
+    monkeypatch.setattr(driver, "has_jvm", lambda _: False)
+    assert said() == by_classes

@@ -25,6 +25,7 @@ from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.stage import arrow_schema, failing_as
 from jobs.rules.arrow import rows_of
 from jobs.run import session
+from jobs.run.driver import TableCommit
 from schemas import in_spark, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_duckdb import in_duckdb
@@ -206,9 +207,9 @@ def _last_done(spark: Any, lake: MemoryLake) -> dict[str, int]:
     return found
 
 
-def _newest_commit(spark: Any, lake: MemoryLake, table: Table) -> Any:
+def _newest_commit(spark: Any, lake: MemoryLake, table: Table) -> TableCommit:
     version = len(lake.commits[table]) - 1
-    return SimpleNamespace(version=version, timestamp=datetime.now(UTC))
+    return TableCommit(version, datetime.now(UTC))
 
 
 def _commits_of(lake: MemoryLake, table: Table, most: int) -> list[tuple[int, Row]]:

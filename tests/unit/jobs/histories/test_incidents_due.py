@@ -25,8 +25,9 @@ class Lake:
         self.history = Incidents()
         of_spark: Any = None
         config: Any = type("Config", (), {"severities": {}, "lake": None})
-        self.context = Context(of_spark, config, of_spark, self.states, Run(), LeftOut())
-        monkeypatch.setattr(self.history, "_newest", self)
+        newest: Any = self
+        run = Run(states=newest)
+        self.context = Context(of_spark, config, of_spark, self.states, run, LeftOut())
         monkeypatch.setattr(self.history, "_findings", self)
         monkeypatch.setattr(incidents, "_news", lambda _, plan, __: News(plan=plan))
 
