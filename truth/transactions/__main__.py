@@ -19,6 +19,7 @@ from truth.transactions.script import TRACKS, write
 
 _SLOTS: Final = 4
 VERSIONS: Final = (KAFKA_VERSION, "4.3.1", "3.9.2")
+"""Those before KAFKA_VERSION: of KRaft with transactions of version 2, and of version 1."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
