@@ -7,7 +7,7 @@ bronze, so it waits for no other history.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -51,8 +51,6 @@ class GroupLag(OfAnswers[Visits]):
     live = (GROUP_LAG, LAG_STATES)
     asked = IS_VISIT
     needs: ClassVar[Mapping[Table, str]] = {METADATA_POLLS: days_needed(JOB, IS_VISIT)}
-    # Each note is two commits. `status` says from five minutes on that lag is behind.
-    noted_after = timedelta(minutes=3)
 
     def note(self, context: Context, news: Visits, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - a visit that changed nothing was taken, too
         """How far each alias is. Of one that led to several clusters, the last poll counts."""

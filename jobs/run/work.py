@@ -15,13 +15,13 @@ from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.pipeline")
 
-PAUSE_S = 60.0
-"""How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second
-of a core.
+PAUSE_S = 120.0
+"""How long history, or upkeep, waits where nothing wakes it: of a cluster at rest, which a commit a
+minute wakes, it is woken before.
 """
 
-AGAIN_AFTER_S = 1.0
-"""How long after a failure it is tried again; each further one doubles it, up to PAUSE_S."""
+AGAIN_AFTER_S, AGAIN_WITHIN_S = 1.0, 60.0
+"""How long after a failure it is tried again; each further one doubles that, up to the other."""
 
 LOGGED_EVERY_S = 60.0
 """How often the reason is logged why history, or upkeep, fails: then a person has to act."""
@@ -41,7 +41,7 @@ class Lasting:
         self._is_logged, self._logged_at = False, float("-inf")
 
     def run(self, spark: SparkSession, stop: Event) -> None:
-        """Do it until `stop`: when woken, or after a minute; then wake what takes its results."""
+        """Do it until `stop`: when woken, or after PAUSE_S; then wake what takes its results."""
         take_pool(spark, self.name)
         work: Callable[[], None] | None = None
         while True:
@@ -59,7 +59,7 @@ class Lasting:
                     return
                 work = None  # Made again, from the tables.
                 self._log_failure(error)
-                stop.wait(backoff_s(AGAIN_AFTER_S, self._failed, PAUSE_S))
+                stop.wait(backoff_s(AGAIN_AFTER_S, self._failed, AGAIN_WITHIN_S))
             else:
                 self._log_recovery()
                 for wake in self.then:

@@ -4,13 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from truth.transactions.aborts import (
-    CLIENT,
-    around,
-    cause_of,
-    causes,
-    may_guess,
-)
+from truth.transactions.aborts import BUMPS, CLIENT, around, cause_of, causes, may_guess
 from truth.transactions.asked import compare_held_up, compare_open
 from truth.transactions.counted import compare_counts
 from truth.transactions.history import History, Row
@@ -52,10 +46,8 @@ def _by_id(acts: Sequence[Act]) -> dict[str, list[Act]]:
 
 
 def _of_producers(acts: Mapping[str, Sequence[Act]], log: Logged) -> Iterator[str]:
-    """Each act that succeeded is in the log, and each transaction of the log was asked for."""
-    ends: dict[tuple[str, str], list[Transaction]] = {}
+    """Each transaction of the log was asked for, and each act that succeeded is in the log."""
     for each in log.transactions:
-        ends.setdefault((each.transactional_id, each.outcome or ""), []).append(each)
         mine = acts.get(each.transactional_id, ())
         if each.records[0].state == ONGOING and not _one(mine, "begin", each.started_at):
             yield f"{each}: no producer began it then"
@@ -66,12 +58,24 @@ def _of_producers(acts: Mapping[str, Sequence[Act]], log: Logged) -> Iterator[st
         if each.outcome == "aborted" and not causes(each, mine):
             yield f"{each}: aborted, and nobody asked for it, nor was it late"
     for of_id in acts.values():
-        for act in of_id:
-            if act.is_done and act.action in {"commit", "abort"}:
-                outcome = "committed" if act.action == "commit" else "aborted"
-                of_log = ends.get((act.transactional_id, outcome), ())
-                if not any(_ended_by(each, act) for each in of_log):
-                    yield f"{act}: the log has no such transaction"
+        yield from _of_acts(of_id, log)
+
+
+def _of_acts(acts: Sequence[Act], log: Logged) -> Iterator[str]:
+    """The acts of one id."""
+    begun: Act | None = None
+    for act in acts:
+        if act.action == "begin":
+            begun = act
+        elif act.is_done and act.action in {"commit", "abort"}:
+            outcome = "committed" if act.action == "commit" else "aborted"
+            if not any(
+                each.transactional_id == act.transactional_id
+                and each.outcome == outcome
+                and (_ended_by(each, act) or _repeats(act, begun, each))
+                for each in log.transactions
+            ):
+                yield f"{act}: the log has no such transaction"
 
 
 def _one(acts: Sequence[Act], action: str, at: datetime) -> bool:
@@ -80,6 +84,19 @@ def _one(acts: Sequence[Act], action: str, at: datetime) -> bool:
 
 def _ended_by(transaction: Transaction, act: Act) -> bool:
     return transaction.prepared_at is not None and around(act, transaction.prepared_at)
+
+
+def _repeats(act: Act, begun: Act | None, transaction: Transaction) -> bool:
+    """Whether an abort came after the coordinator's own, for the time-out: from version 2 on that
+    raised the epoch by one, and a coordinator takes the abort for a repetition of it (KIP-890).
+    """
+    return (
+        act.action == "abort"
+        and begun is not None
+        and around(begun, transaction.started_at)
+        and transaction.is_late
+        and transaction.last.client_version >= BUMPS
+    )
 
 
 def _rows(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.rounds.plan import OvertakenError
-from jobs.run.work import PAUSE_S, Lasting
+from jobs.run.work import AGAIN_WITHIN_S, PAUSE_S, Lasting
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:
@@ -60,7 +60,7 @@ def test_work_that_fails_is_tried_again_after_ever_longer_and_at_once_after_it_w
             raise RuntimeError("no space left")
 
     Lasting("history", lambda: work).run(None, stop)  # type: ignore[arg-type]
-    assert waited == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, PAUSE_S, 1, PAUSE_S]
+    assert waited == [1, 2, 4, 8, 16, 32, *[AGAIN_WITHIN_S] * 4, PAUSE_S, 1, PAUSE_S]
 
 
 def test_work_that_another_run_does_now_ends() -> None:

@@ -306,6 +306,18 @@ def test_a_transaction_that_nobody_asked_for_is_found(action: str) -> None:
     assert compare(replace(WRITTEN, acts=acts), LOG, HISTORY).faults
 
 
+@pytest.mark.parametrize(("version", "is_repetition"), [(1, False), (2, True)])
+def test_an_abort_after_the_coordinators_own_is_a_repetition(
+    version: int, is_repetition: bool
+) -> None:
+    """KIP-890: of version 2 it is answered without an error, and writes nothing."""
+    records = transaction("late-1", *aborted(1, 14, 14.5), timeout_ms=2_000, version=version)
+    log = logged(replace(record, offset=offset) for offset, record in enumerate(records))
+    written = Written([act("late-1", "begin", 1), act("late-1", "abort", 26)])
+    faults = compare(written, log, History([], [])).faults
+    assert is_repetition != any("the log has no such transaction" in fault for fault in faults)
+
+
 def test_an_abort_may_be_guessed_as_documented_alone() -> None:
     """From version 2 on a producer that begins soon after its own abort looks like a fence."""
     records = [
