@@ -161,7 +161,7 @@ class History(ABC, Generic[N]):
     names: Sequence[str]
     """As internal.states has them."""
     woken_by: ClassVar[Collection[Table]] = ()
-    """A commit to one of these tables of bronze wakes it; each two minutes it looks for news anyway."""
+    """A commit to one of these tables of bronze wakes it; each two minutes it looks anyway."""
     after: ClassVar[Collection[str]] = ()
     """The names of histories that it takes rows of, too: each of their rounds wakes it."""
     tables: Sequence[Table]

@@ -15,8 +15,8 @@ from jobs.rules.teller import POLLS_ALONE, Teller
 from metadata_source.kinds import KAFKA
 
 NOTED_AFTER = timedelta(minutes=2)
-"""Polls that say nothing new are noted once they have waited for so long. A note is two commits, and
-`status` says from five minutes on that history is behind.
+"""Polls that say nothing new are noted once they have waited for so long. A note is two commits,
+and `status` says from five minutes on that history is behind.
 """
 
 PARTITIONS_A_PART = 20_000

@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -109,6 +110,20 @@ def take_pool(spark: SparkSession, pool: str) -> None:
     """Let jobs of this thread share the slots with those of other pools."""
     if has_jvm(spark):
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def last_batch(query: StreamingQuery) -> int | None:
+    """The number of the batch that a query has done last; None before any.
+
+    A pipeline looks several times a second. All that Spark knows of a batch comes as JSON, which
+    takes eight times the processor time.
+    """
+    java = getattr(query, "_jsq", None)
+    if java is not None:
+        progress = java.lastProgress()
+        return None if progress is None else int(progress.batchId())
+    told = query.lastProgress
+    return None if told is None else told.batchId
 
 
 def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSession:

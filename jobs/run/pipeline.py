@@ -19,7 +19,7 @@ from jobs.histories import HISTORIES
 from jobs.rounds.engine import Engine
 from jobs.rounds.history import History, Run
 from jobs.run import metadata_stream
-from jobs.run.driver import JVM_IS_GONE, take_pool
+from jobs.run.driver import JVM_IS_GONE, last_batch, take_pool
 from jobs.run.logs import logs_of
 from jobs.run.reading import Reading, follow
 from jobs.run.streams import Running
@@ -134,14 +134,11 @@ def _watch(
     """Until a stream ends, wake what takes its batches when it has committed one. Raises
     OvertakenError if another run has taken over one of `works`.
     """
-    seen: dict[Table, int] = {}
+    seen: dict[Table, int | None] = {}
     while not _ended(spark, streams):
-        found = {table: stream.query.lastProgress for table, stream in streams.items()}
-        batches = {
-            table: progress.batchId for table, progress in found.items() if progress is not None
-        }
-        changed = {table for table, _ in batches.items() - seen.items()}
-        seen = batches
+        found = {table: last_batch(stream.query) for table, stream in streams.items()}
+        changed = {table for table, batch in found.items() if batch not in {None, seen.get(table)}}
+        seen = found
         for each in works:
             if not changed.isdisjoint(each.woken_by):
                 each.wake.set()

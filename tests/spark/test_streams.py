@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.run import streams
+from jobs.run.driver import last_batch
 from jobs.run.streams import Running
 from tests.support.waiting import eventually
 
@@ -45,4 +46,7 @@ def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(
         eventually(has_read, "rows", within=120)
     finally:
         running.query.stop()
+    progress = running.query.lastProgress
+    assert progress is not None
+    assert last_batch(running.query) == progress.batchId
     assert len(list(deaths.iterdir())) == 2
