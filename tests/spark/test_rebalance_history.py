@@ -335,7 +335,7 @@ def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
 def test_a_round_without_news_commits_nothing(
     spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a minute it notes how far the log was read, up to rows of a cluster whose id nobody
+    """After a while it notes how far the log was read, up to rows of a cluster whose id nobody
     knows.
     """
     monkeypatch.setattr(rounds, "ALL_STATES_EVERY", 1)
