@@ -8,8 +8,10 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
+import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 
 from schemas.lake import LakeError, version_of
 from schemas.object_stores import address, options_of, reason
@@ -138,6 +140,18 @@ class OpenTables:
             if problem is not None and isinstance(found[name], OpenTable):
                 found[name] = unreadable(self.lake, name, problem)
         return found
+
+
+def list_place(lake: Lake) -> None:
+    """Ask an object store for the names in the place of a lake, of which there may be none. Raises
+    LakeError.
+    """
+    try:
+        place = pa_fs.PyFileSystem(DeltaStorageHandler(address(f"{lake}"), options_of(lake)))
+        place.get_file_info(pa_fs.FileSelector("", allow_not_found=True))
+    except (DeltaError, OSError) as error:
+        why = reason(str(error)) or " ".join(str(error).split())[:500]
+        raise LakeError(f"{lake}: cannot be listed: {why}") from error
 
 
 def _problem(read: Callable[[str], None], path: str) -> str | None:

@@ -22,6 +22,14 @@ import boto3
 BUCKET = "lakes"
 KEY = "AKIDOFTHETEST"
 SECRET = "of-the-test"  # noqa: S105 - the server takes any
+REFUSED = {
+    "EXPIRED": (400, "ExpiredToken"),
+    "SKEWED": (403, "RequestTimeTooSkewed"),
+    "UNKNOWN": (403, "InvalidAccessKeyId"),
+    "MAYNOTLIST": (403, "AccessDenied"),
+    "MAYNOTREAD": (403, "AccessDenied"),
+}
+"""Keys, in place of KEY, of which moto knows nothing: status and code that Amazon's S3 gives."""
 _COUNTS = "/-/requests"
 """An address of the server's own: how many requests came since it was last asked."""
 
@@ -53,6 +61,12 @@ def main() -> None:
         with alone:
             is_list = environ["REQUEST_METHOD"] == "GET" and "list-type" in environ["QUERY_STRING"]
             seen["LIST" if is_list else environ["REQUEST_METHOD"]] += 1
+            key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")[0]
+            if key in REFUSED and key != ("MAYNOTREAD" if is_list else "MAYNOTLIST"):
+                status, code = REFUSED[key]
+                error = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+                start_response(f"{status} {code}", [("Content-Length", str(len(error)))])
+                return [error]
             return moto(environ, start_response)
 
     server = make_server("127.0.0.1", 0, app, threaded=True)
@@ -98,6 +112,18 @@ def put(address: str, folder: Path, prefix: str) -> None:
         if file.is_file():
             of.upload_file(str(file), BUCKET, f"{prefix}/{file.relative_to(folder)}")
     of.close()
+
+
+def configured(file: Path, address: str, root: str, key: str = KEY) -> str:
+    """A configuration of a lake in the store, whose secret is in KAFKA_STORE_SECRET."""
+    file.write_text(
+        f"lake: {root}\n"
+        f"storage: {{aws_endpoint_url: '{address}', aws_allow_http: 'true', max_retries: '1',\n"
+        f"  aws_region: us-east-1, aws_access_key_id: {key},\n"
+        "  aws_secret_access_key: 'env:KAFKA_STORE_SECRET'}\n"
+        "clusters: {prod: {kafka.bootstrap.servers: '127.0.0.1:1'}}\n"
+    )
+    return str(file)
 
 
 if __name__ == "__main__":

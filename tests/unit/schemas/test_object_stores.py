@@ -19,7 +19,8 @@ from kafka_metadata_history.opened import without_spark
 from schemas.lake import Lake, LakeError
 from schemas.object_stores import address, reason
 from schemas.table import LAKE_VERSION
-from tests.support.object_store import BUCKET, KEY, SECRET, client, object_store, put
+from tests.support.object_store import BUCKET, SECRET, client, object_store, put
+from tests.support.object_store import configured as of_store
 from tests.support.store_lake import stored, unpacked
 
 Capture = pytest.CaptureFixture[str]
@@ -39,14 +40,7 @@ def store(folder: Path) -> Iterator[str]:
 
 
 def configured(tmp_path: Path, store: str, root: str) -> Path:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"lake: {root}\n"
-        f"storage: {{aws_endpoint_url: '{store}', aws_allow_http: 'true', aws_region: us-east-1,\n"
-        f"  aws_access_key_id: {KEY}, aws_secret_access_key: 'env:KAFKA_STORE_SECRET'}}\n"
-        "clusters: {prod: {kafka.bootstrap.servers: '127.0.0.1:1'}}\n"
-    )
-    return config
+    return Path(of_store(tmp_path / "config.yaml", store, root))
 
 
 @pytest.fixture(autouse=True)
