@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pyarrow as pa
@@ -30,7 +30,7 @@ from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, check_whole, resolved, version_of
 from schemas.object_stores import address
 from schemas.open_tables import unreadable
-from schemas.store_files import AT_ONCE, sizes_of
+from schemas.store_files import sizes_of
 from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, arrow_type, union_all
 from schemas.upgrades import steps_from
 
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 _UNDERLINED = re.compile(r"\x1b\[\d*m")
 """What sqlglot puts around the place of an error, for terminals."""
+
+
+_WAITING: Final = 8
+"""Threads of a query of an object store, most of which wait for it."""
 
 
 class NoQueryError(KafkaMetadataHistoryError, ValueError):
@@ -279,7 +283,7 @@ def connected(
         root = address(f"{lake.root}".rstrip("/"))
         if files is not None:
             database.register_filesystem(files)
-            database.execute("SET threads = $most", {"most": AT_ONCE})
+            database.execute("SET threads = $most", {"most": _WAITING})
         database.execute("SET allowed_directories = $folders", {"folders": [f"{root}/"]})
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
