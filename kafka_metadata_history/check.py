@@ -266,8 +266,8 @@ def unwritable(lake: Lake) -> str | None:
 
 
 def elsewhere(lake: Lake, spark: SparkSection) -> str | None:
-    """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks
-    here; None for one that is.
+    """Say what Spark needs for a lake that is no folder of this machine, which nobody tries here;
+    None for one that is.
     """
     if lake.is_folder:
         return None
@@ -279,7 +279,7 @@ def elsewhere(lake: Lake, spark: SparkSection) -> str | None:
     if (artifact := lacking(lake.root or "", spark.packages)) is not None:
         needs += f"; neither spark.packages nor pyspark has {artifact}"
     return (
-        f"lake {lake}: not looked at; the jobs need Spark {needs}: docs/spark-clusters.md, Lakes "
+        f"lake {lake}: not written to; the jobs need Spark {needs}: docs/spark-clusters.md, Lakes "
         "elsewhere"
     )
 

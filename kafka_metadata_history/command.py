@@ -241,6 +241,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     )
 
     logs = no_place = None
+    is_read = True
     alone = options_of_one(bootstrap, client)
     if alone is not None:
         options, reads = alone, []
@@ -251,6 +252,12 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         reads = [key for key, given in of_logs if given is not None]
         no_place = unwritable(read.lake)
         say(filter(None, [elsewhere(read.lake, read.spark)]))
+        if read.lake.is_object_store:
+            from kafka_metadata_history.check_store import checked_store  # noqa: PLC0415 - as above
+
+            store = checked_store(read.lake)
+            click.echo("\n".join(map(printable, store.lines)))
+            is_read = store.is_good
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
     if cluster is not None:
@@ -270,7 +277,8 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         )
     if no_place is not None:
         click.echo(printable(no_place))
-    return 0 if no_place is None and all(each.is_good for each in found) else CROSSED
+    is_good = no_place is None and is_read and all(each.is_good for each in found)
+    return 0 if is_good else CROSSED
 
 
 @app.command()

@@ -13,15 +13,16 @@ from jobs.configuration.config import load
 from kafka_metadata_history.answers.incidents.following import FORMS, Following, version
 from kafka_metadata_history.answers.incidents.listing import not_made
 from kafka_metadata_history.answers.incidents.read import read_recorded
-from kafka_metadata_history.answers.questions import QueryError, moment
+from kafka_metadata_history.answers.questions import Ask, moment
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.live import LOOK_S, LiveLake
 from kafka_metadata_history.names import NAME
 from kafka_metadata_history.opened import opened
 from metadata_source.text import printable
 from schemas.lake import Lake, LakeError
 
 PAUSE_S = 1.0
-"""Between two looks at Delta's log."""
+"""Between two looks at Delta's log in a folder; one at an object store is paid."""
 
 
 @click.command()
@@ -59,25 +60,35 @@ def _follow(lake: Lake, new: Following, cluster: str | None, form: str) -> NoRet
     """Print events until Ctrl-C, or until nobody reads them. A lake that cannot be read is one
     line, and asked again.
     """
-    if not lake.is_folder:
-        raise QueryError(f"--follow: {lake} is no folder of this machine; ask it without --follow")
-    asked: int | None = None
+    live = None if lake.is_folder else LiveLake(lake)
+    asked: int | str | None = None
     said = ""
     while True:
-        newest = version(lake)
-        if newest is None or newest != asked:
-            try:
-                ask = opened(lake).ask
+        try:
+            newest, ask = _changed(lake, asked) if live is None else _moved(live, asked)
+            if ask is not None:
                 if cluster is not None and asked is None:
                     read_recorded(ask, cluster)
                 _print(FORMS[form](new.new(ask)))
-                asked, said = newest, ""
-            except LakeError as error:
-                line = printable(f"{NAME}: {error}; waiting for it")
-                if line != said:
-                    click.echo(line, err=True)
-                said = line
-        time.sleep(PAUSE_S)
+            asked, said = newest, ""
+        except LakeError as error:
+            line = printable(f"{NAME}: {error}; waiting for it")
+            if line != said:
+                click.echo(line, err=True)
+            said = line
+        time.sleep(PAUSE_S if live is None else LOOK_S)
+
+
+def _changed(lake: Lake, asked: int | str | None) -> tuple[int | None, Ask | None]:
+    """The version of a lake in a folder, and what answers it if that is another one."""
+    newest = version(lake)
+    return newest, opened(lake).ask if newest is None or newest != asked else None
+
+
+def _moved(live: LiveLake, asked: int | str | None) -> tuple[str, Ask | None]:
+    """The version of a lake in an object store, and what answers it if that is another one."""
+    newest = live.now()
+    return newest.name, newest.ask if newest.name != asked else None
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_metadata_history.opened import InDuckDB, needs_no_spark, without_spark
 from schemas.lake import TABLES, LakeError
+from schemas.open_tables import OpenTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,8 @@ _MEMORY: Final = "300MB"
 
 LOOK_S: Final = 60
 """How long what was read of an object store is the newest, in seconds."""
+_AGAIN_S: Final = 3600
+"""After so long all of an object store is opened again: a lake may have been made again there."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,15 @@ class LiveLake:
         self._limit_s = limit_s
         self._one_by_one = Lock()
         self._newest: Version | None = None
+        self._tables: OpenTables | None = None
+        self._opened_s = 0.0
+        self._looked = ""
         self._is_over = False
 
     def version(self) -> str:
-        """Return the name of the newest version. It looks at folders' times of change alone, some
-        microseconds each. An object store has no such times, and is paid by the request: a new
-        version of it is begun after LOOK_S.
+        """Return a name that differs once there may be a newer version than before. It looks at
+        folders' times of change alone, some microseconds each. An object store is paid by the
+        request: there may be a newer version each LOOK_S, and `now` looks.
         """
         if not self.lake.is_folder:
             return f"{int(monotonic() // LOOK_S):x}"
@@ -77,16 +83,34 @@ class LiveLake:
             self._newest.ask.end()
 
     def now(self) -> Version:
-        """Return the newest version, opened. Raises LakeError if there is no lake."""
+        """Return the newest version, opened, or of an object store that of the last look. Raises
+        LakeError if there is no lake, or it cannot be read.
+        """
         with self._one_by_one:
             name = self.version()
             if self._is_over:
                 raise LakeError(f"{self.lake}: nobody is asked any more")
-            if self._newest is None or self._newest.name != name:
+            has_moved = self._looked != name and self._has_moved()
+            if self._newest is None or has_moved:
                 needs_no_spark(self.lake)
-                opened = without_spark(self.lake, self._limit_s, _MEMORY)
+                opened = without_spark(self.lake, self._limit_s, _MEMORY, self._tables)
                 self._newest = Version(name, opened, opened.own, opened.older)
+            self._looked = name
             return self._newest
+
+    def _has_moved(self) -> bool:
+        """Whether the lake is another one than that which is open. Tables of an object store stay
+        open, and what was read of their files is kept, until one cannot be read.
+        """
+        if self.lake.is_folder:
+            return True
+        tables, self._tables = self._tables, None
+        if tables is None or tables.has_expired() or monotonic() - self._opened_s > _AGAIN_S:
+            self._tables, self._opened_s = OpenTables(self.lake), monotonic()
+            return True
+        has_moved = tables.has_moved()
+        self._tables = tables
+        return has_moved
 
 
 def _changed(folder: Path) -> int:

@@ -26,10 +26,10 @@ from schemas.in_duckdb import (
     older_version,
     query_in_duckdb,
     tables_of,
-    unreadable,
 )
 from schemas.lake import NAMES, UPGRADE, LakeError, OlderLakeError, named_in, resolved
 from schemas.object_stores import address
+from schemas.open_tables import OpenTables, unreadable
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from schemas.table import LAKE_VERSION
 
@@ -76,15 +76,20 @@ def opened(lake: Lake, *, by_spark: bool = False, spark: SparkSection | None = N
 
 
 def without_spark(
-    lake: Lake, limit_s: float | None = None, most_memory: str | None = None
+    lake: Lake,
+    limit_s: float | None = None,
+    most_memory: str | None = None,
+    tables: OpenTables | None = None,
 ) -> InDuckDB:
-    """Return what answers Spark's SQL about a lake in a folder, without a JVM."""
-    return InDuckDB(lake, limit_s, most_memory)
+    """Return what answers Spark's SQL about a lake in a folder or an object store, without a JVM.
+    `tables`: those that are open already; None: none.
+    """
+    return InDuckDB(tables or OpenTables(lake), limit_s, most_memory)
 
 
 class InDuckDB:
-    """Answers Spark's SQL about a lake in a folder, to several threads at once. A table is opened
-    once: all questions are answered of the rows that it had then.
+    """Answers Spark's SQL about a lake, to several threads at once. All questions are answered of
+    the rows that a table had when it was first asked.
 
     It raises QueryError for what is no query, names what no lake has, or takes longer than
     `limit_s` seconds; LakeError for a folder that holds no lake, one that is not ours, of a newer
@@ -92,11 +97,11 @@ class InDuckDB:
     """
 
     def __init__(
-        self, lake: Lake, limit_s: float | None = None, most_memory: str | None = None
+        self, tables: OpenTables, limit_s: float | None = None, most_memory: str | None = None
     ) -> None:
-        self._lake = lake
+        self._lake, self._tables = tables.lake, tables
         self._limit_s = limit_s
-        self._database = connected(lake, most_memory)
+        self._database = connected(tables.lake, most_memory, tables.files)
         self._one_by_one = Lock()
         self._has_macros = False
         self._tried: set[str] = set()
@@ -120,6 +125,13 @@ class InDuckDB:
         """
         version = min(self._there.values(), default=LAKE_VERSION)
         return version if version < LAKE_VERSION else None
+
+    def sizes(self) -> list[Size]:
+        """Return the files of all tables, of the newest version or of that which was asked."""
+        return [
+            Size(name, sum(files), len(files), log_bytes_of(self._lake, name))
+            for name, files in files_of(self._tables).items()
+        ]
 
     def own(self, sql: str) -> pa.Table:
         """Answer SQL that a person wrote. Raises QueryError, too, for what DuckDB is not known to
@@ -151,7 +163,7 @@ class InDuckDB:
             raise QueryError(_not_known(str(error))) from error
         with self._one_by_one:
             new = named_in(sql) - self._tried
-            self._there = attach(self._database, self._lake, new, self._there)
+            self._there = attach(self._database, self._tables, new, self._there)
             self._tried.update(new)
             if self._is_over:
                 raise QueryError("nobody is asked any more")
@@ -178,7 +190,7 @@ class InDuckDB:
             if unknown := next((name for name in named if name not in NAMES), None):
                 return QueryError(_no_table(unknown))
             if missing := sorted({*named} - {*self._there}):
-                return not_complete(self._lake, missing)
+                return not_complete(self._tables, missing)
         if refused := _NOT_KNOWN.search(line):
             return QueryError(_not_known(refused[1] or f"{refused[2]} with such arguments"))
         if file := re.search(
@@ -222,11 +234,12 @@ def _not_known(what: str) -> str:
     )
 
 
-def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
+def not_complete(tables: OpenTables, missing: Sequence[str]) -> LakeError:
     """Say that tables of a lake are not there: its first run was stopped, or it is of a version
     that had none (OlderLakeError).
     """
-    version = older_version(lake) if lake.is_folder or lake.is_object_store else None
+    lake = tables.lake
+    version = older_version(tables) if lake.is_folder or lake.is_object_store else None
     if version is not None:
         return OlderLakeError(
             f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it; "
@@ -253,14 +266,7 @@ def status_without_spark(config: Config, now: datetime) -> LakeStatus:
     for a lake that no round was made in.
     """
     ask = without_spark(config.lake)
-
-    def sizes() -> list[Size]:
-        return [
-            Size(name, sum(files), len(files), log_bytes_of(config.lake, name))
-            for name, files in files_of(config.lake).items()
-        ]
-
-    return status_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
+    return status_of(lambda sql: ask(resolved(sql, lambda name: name)), ask.sizes, config, now)
 
 
 def needs_no_spark(lake: Lake) -> bool:
@@ -315,7 +321,7 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
             condition = error.getCondition() or ""
             missing = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
             if condition == "TABLE_OR_VIEW_NOT_FOUND" and missing in NAMES:
-                raise not_complete(lake, [missing]) from error
+                raise not_complete(OpenTables(lake), [missing]) from error
             if condition.startswith(_OF_FILES):
                 raise LakeError(f"{lake}: cannot be read: {one_line(error)}") from error
             raise QueryError(f"Spark: {one_line(error)}") from error

@@ -12,14 +12,12 @@ import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import sqlglot
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from sqlglot import expressions as exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
@@ -29,20 +27,30 @@ from metadata_source.errors import KafkaMetadataHistoryError
 from schemas.delta_in_duckdb import query_of, query_of_none
 from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
-from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
-from schemas.object_stores import address, options_of, reason, register, sizes_below
+from schemas.lake import REFERENCE, TABLES, VIEWS, check_whole, resolved, version_of
+from schemas.object_stores import address
+from schemas.open_tables import unreadable
+from schemas.store_files import sizes_of
 from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, arrow_type, union_all
 from schemas.upgrades import steps_from
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from deltalake import DeltaTable
+
     from schemas.lake import Lake
+    from schemas.open_tables import OpenTable, OpenTables
+    from schemas.store_files import StoreFiles
     from schemas.table import Column, Table
 
 
 _UNDERLINED = re.compile(r"\x1b\[\d*m")
 """What sqlglot puts around the place of an error, for terminals."""
+
+
+_WAITING: Final = 8
+"""Threads of a query of an object store, most of which wait for it."""
 
 
 class NoQueryError(KafkaMetadataHistoryError, ValueError):
@@ -137,12 +145,13 @@ def _function(node: exp.Expr) -> exp.Expr:
 
 def attach(
     database: duckdb.DuckDBPyConnection,
-    lake: Lake,
+    opened: OpenTables,
     wanted: Collection[str],
     before: Mapping[str, int],
 ) -> dict[str, int]:
-    """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the
-    names that are there afterwards, with the version of each table.
+    """Put tables and views of a lake under their names (silver.partitions_now, ...). Returns the
+    names that are there afterwards, with the version of each table. `opened`: what the database
+    reads, as `connected` was given it.
 
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
@@ -154,11 +163,14 @@ def attach(
     wanted = {*wanted, STATE.full_name} - before.keys()
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for table in (each for each in (STATE, *TABLES) if each.full_name in wanted - names.keys()):
-        found = _query_of(database, lake, table, names.get(STATE.full_name))
-        if found is not None:
-            names[table.full_name], query = found
-            database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS {query}")
+    tables = [each for each in dict.fromkeys((STATE, *TABLES)) if each.full_name in wanted]
+    with opened.alone:
+        opened.open(tables)
+        for table in tables:
+            found = _query_of(database, opened, table, names.get(STATE.full_name))
+            if found is not None:
+                names[table.full_name], query = found
+                database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS {query}")
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
@@ -174,24 +186,30 @@ def attach(
 
 
 def _query_of(
-    database: duckdb.DuckDBPyConnection, lake: Lake, table: Table, of_lake: int | None
+    database: duckdb.DuckDBPyConnection, tables: OpenTables, table: Table, of_lake: int | None
 ) -> tuple[int, str] | None:
     """The version of a table, and SQL for its rows; None without a table. `of_lake`: the version of
     the lake, once that is known.
     """
-    if (stored := _opened(lake, table)) is None:
+    lake = tables.lake
+    if (opened := tables.get(table)) is None:
         is_of_views = table.schema == "internal" and table != STATE
         if of_lake is None or not (is_of_views and OLDEST_UPGRADED <= of_lake < LAKE_VERSION):
             return None
         return of_lake, query_of_none(database, _fields(table.columns))
+    noted = opened.log.metadata().configuration
     if table == STATE:  # the first of all, which says whether the lake is whole
-        _check_whole(lake, stored)
-    version = version_of(stored.metadata().configuration, lake, table)
+        check_whole(noted, lake)
+    version = version_of(noted, lake, table)
     try:
-        more = _columns_since(version, table, stored)
-        return version, query_of(database, stored, address(lake.path(table)), more)
+        more = _columns_since(version, table, opened.log)
+        query = query_of(database, opened.log, opened.folder, more)
+        imports = database.sql(query).filter(f"history = '{IMPORT}'") if table == STATE else None
+        rows = [] if imports is None else imports.select(*COLUMNS).fetchall()
     except (DeltaError, OSError, ValueError, duckdb.Error) as error:
         raise unreadable(lake, table.full_name, str(error)) from error
+    check_imports(lake, rows)
+    return version, query
 
 
 def _columns_since(version: int, table: Table, stored: DeltaTable) -> list[pa.Field]:
@@ -209,37 +227,34 @@ def _fields(columns: Iterable[Column]) -> list[pa.Field]:
     return [pa.field(each.name, arrow_type(each.type)) for each in columns]
 
 
-def older_version(lake: Lake) -> int | None:
+def older_version(tables: OpenTables) -> int | None:
     """The version of a lake that is older than this program's; None if it is not."""
-    for table, stored in there(lake):
-        version = version_of(stored.metadata().configuration, lake, table)
+    for table, opened in there(tables):
+        version = version_of(opened.log.metadata().configuration, tables.lake, table)
         return version if version < LAKE_VERSION else None
     return None
 
 
-def files_of(lake: Lake) -> dict[str, list[int]]:
+def files_of(tables: OpenTables) -> dict[str, list[int]]:
     """Return the bytes of each file of each table that is there, by the table's full name."""
-    return {
-        table.full_name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist()
-        for table, stored in there(lake)
-    }
+    return {table.full_name: [*sizes_of(opened.log).values()] for table, opened in there(tables)}
 
 
-def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
-    """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
-    if (states := _opened(lake, STATE)) is not None:
-        _check_whole(lake, states)
+def there(tables: OpenTables) -> Iterator[tuple[Table, OpenTable]]:
+    """Yield the tables of a lake that are there. Raises LakeError as `OpenTables.get`."""
+    tables.open(TABLES)
     for table in TABLES:
-        stored = states if table == STATE else _opened(lake, table)
-        if stored is not None:
-            yield table, stored
+        if (opened := tables.get(table)) is not None:
+            yield table, opened
 
 
-def log_bytes_of(lake: Lake, name: str) -> int:
-    """Return the bytes of Delta's log of a table, without Hadoop's checksums (files with a dot)."""
-    schema, _, table = name.partition(".")
+def log_bytes_of(lake: Lake, name: str) -> int | None:
+    """Return the bytes of Delta's log of a table, without Hadoop's checksums (files with a dot).
+    None in an object store: to list a log of days there takes many requests.
+    """
     if not lake.is_folder:
-        return sum(sizes_below(lake, f"{schema}/{table}/_delta_log").values())
+        return None
+    schema, _, table = name.partition(".")
     files = Path(f"{lake.root}/{schema}/{table}/_delta_log").rglob("[!.]*")
     found = 0
     for file in files:
@@ -248,52 +263,12 @@ def log_bytes_of(lake: Lake, name: str) -> int:
     return found
 
 
-def _check_whole(lake: Lake, states: DeltaTable) -> None:
-    """Raise LakeError for a lake that is half upgraded, or half imported."""
-    check_whole(states.metadata().configuration, lake)
-    of_imports = ds.field("history") == IMPORT
-    rows = states.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
-    check_imports(lake, (tuple(row.values()) for row in rows))
-
-
-def _opened(lake: Lake, table: Table) -> DeltaTable | None:
-    try:
-        stored = DeltaTable(address(lake.path(table)), storage_options=options_of(lake))
-        version_of(stored.metadata().configuration, lake, table)
-    except TableNotFoundError:
-        return None if table.older is None else _opened(lake, table.older)
-    except (DeltaError, OSError) as error:
-        raise unreadable(lake, table.full_name, str(error)) from error
-    return stored
-
-
-_NOT_ALLOWED = re.compile(r"Permission denied|Operation not permitted|os error 13")
-_GONE = re.compile(r"No such file|No files found|not found|os error 2\b", re.IGNORECASE)
-
-
-def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
-    """Say which table of a lake in a folder cannot be read, what is wrong, and what to do."""
-    if not lake.is_folder and (why := reason(problem)) is not None:
-        return LakeError(f"{lake}: {name} cannot be read: {why}")
-    todo = "restore it from a backup, or take another lake"
-    if _NOT_ALLOWED.search(problem):
-        todo = "let this user read all files below it"
-    elif _GONE.search(problem):
-        todo = f"a file that its log names is gone; {todo}"
-    line = (
-        "permission denied"
-        if _NOT_ALLOWED.search(problem)
-        else " ".join(problem.partition("\n")[0].split())
-    )
-    return LakeError(f"{lake}: {name} cannot be read: {line[:500]}: {todo}")
-
-
 def connected(
-    lake: Lake | None = None, most_memory: str | None = None
+    lake: Lake | None = None, most_memory: str | None = None, files: StoreFiles | None = None
 ) -> duckdb.DuckDBPyConnection:
     """A database in UTC that reads files of a lake alone, no others and no variables of Python. Its
     cursors, a thread each, are set up alike. `most_memory`: as DuckDB has it; beyond it all goes to
-    files. None: DuckDB's own, most of the machine's.
+    files. None: DuckDB's own, most of the machine's. `files`: of a lake in an object store.
     """
     database = duckdb.connect()
     # Unless it has a folder for what does not fit into memory, DuckDB makes one where we are.
@@ -306,8 +281,9 @@ def connected(
         database.execute("SET memory_limit = $most", {"most": most_memory})
     if lake is not None:
         root = address(f"{lake.root}".rstrip("/"))
-        if not lake.is_folder:
-            register(database, lake)
+        if files is not None:
+            database.register_filesystem(files)
+            database.execute("SET threads = $most", {"most": _WAITING})
         database.execute("SET allowed_directories = $folders", {"folders": [f"{root}/"]})
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")

@@ -7,21 +7,13 @@ would be a download, and would need the same settings under other names.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow.fs as pa_fs
-from deltalake.exceptions import DeltaError
-from deltalake.fs import DeltaStorageHandler
-from fsspec import AbstractFileSystem
+from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import OptionsError
 from metadata_source.references import REFERENCE, resolve_secret
 from schemas.lake import LakeError
 
 if TYPE_CHECKING:
-    import duckdb
-
     from schemas.lake import Lake
 
 LIMITS: Final = {"timeout": "30s", "connect_timeout": "5s", "max_retries": "6"}
@@ -87,64 +79,3 @@ def reason(problem: str) -> str | None:
     something else.
     """
     return next((why for pattern, why in _REASONS if pattern.search(problem)), None)
-
-
-def register(database: duckdb.DuckDBPyConnection, lake: Lake) -> None:
-    """Let a database read the files of a lake in an object store, and no others."""
-    database.register_filesystem(_Files(address(lake.root or ""), options_of(lake) or {}))
-
-
-def sizes_below(lake: Lake, folder: str) -> dict[str, int]:
-    """Return the bytes of each file below a folder of the lake, by path, in one listing. Raises
-    LakeError.
-    """
-    try:
-        files = _system(address(lake.root or ""), options_of(lake) or {})
-        found = files.get_file_info(
-            pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        )
-    except (DeltaError, OSError) as error:
-        why = reason(str(error)) or " ".join(str(error).split())[:500]
-        raise LakeError(f"{lake}: {folder} cannot be listed: {why}") from error
-    return {each.path: each.size for each in found if each.is_file}
-
-
-def _system(root: str, options: dict[str, str]) -> pa_fs.FileSystem:
-    return pa_fs.PyFileSystem(DeltaStorageHandler(root, options))
-
-
-class _Files(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """The files of a lake, as DuckDB asks for them: by whole names, which Delta's log has. A file
-    of a lake never changes.
-    """
-
-    cachable = False
-
-    def __init__(self, root: str, options: dict[str, str]) -> None:
-        super().__init__()
-        self.protocol = root.partition(":")[0]
-        self._root = f"{root.rstrip('/')}/"
-        self._files = _system(root, options)
-
-    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
-        if mode != "rb":
-            raise PermissionError(f"{path}: only reads")
-        return self._files.open_input_file(self._within(path))
-
-    def info(self, path: str, **_: Any) -> dict[str, Any]:
-        found = self._files.get_file_info(self._within(path))
-        if not found.is_file:
-            raise FileNotFoundError(path)
-        return {"name": path, "size": found.size, "type": "file"}
-
-    def glob(self, path: str, **_: Any) -> list[str]:
-        return [path]
-
-    def modified(self, path: str) -> datetime:
-        del path
-        return datetime.fromtimestamp(0, UTC)
-
-    def _within(self, path: str) -> str:
-        if not path.startswith(self._root):
-            raise PermissionError(f"{path}: not of this lake")
-        return path.removeprefix(self._root)

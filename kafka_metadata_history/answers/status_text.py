@@ -87,7 +87,9 @@ def _sizes(sizes: Sequence[Size]) -> list[str]:
     in_all = (
         sum(each.bytes for each in sizes),
         sum(each.files for each in sizes),
-        sum(each.log_bytes or 0 for each in sizes),
+        None
+        if all(each.log_bytes is None for each in sizes)
+        else sum(each.log_bytes or 0 for each in sizes),
     )
     table = text_table(("table", "bytes", "files", "bytes of its log"), [*rows, ("all", *in_all)])
     count = len(sizes) - len(with_files)

@@ -289,6 +289,7 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
 def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, capsys, lake, needs):
     """`run` would refuse one without: nobody should find out then."""
     monkeypatch.setattr(check, "check", lambda *_: (state(BAD, MIN_ISR), []))
+    monkeypatch.setattr("schemas.lake.Lake.is_object_store", False)  # nobody reads one here
     config = tmp_path / "config.yaml"
     for asked in (
         ["init", "--alias", "orders", "--bootstrap", "a:9092", "--lake", lake],
@@ -298,7 +299,7 @@ def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, cap
         said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lake ")]
         text = "; neither spark.packages nor pyspark has ".join(needs)
         line = (
-            f"lake {lake}: not looked at; the jobs need Spark {text}: docs/spark-clusters.md, "
+            f"lake {lake}: not written to; the jobs need Spark {text}: docs/spark-clusters.md, "
             "Lakes elsewhere"
         )
         assert said == ([line] if needs else [])

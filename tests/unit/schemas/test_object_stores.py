@@ -10,16 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
+from deltalake import DeltaTable, write_deltalake
 
 from jobs.configuration.config import ConfigError, load
 from kafka_metadata_history.command import FAILED, exit_status
 from kafka_metadata_history.opened import without_spark
+from schemas.delta_in_duckdb import query_of
+from schemas.in_duckdb import connected
 from schemas.lake import Lake, LakeError
-from schemas.object_stores import address, reason
+from schemas.object_stores import address, options_of, reason
+from schemas.store_files import WHOLE, StoreFiles
 from schemas.table import LAKE_VERSION
-from tests.support.object_store import BUCKET, KEY, SECRET, client, object_store, put
+from tests.support.object_store import BUCKET, SECRET, client, object_store, put, requests_of
+from tests.support.object_store import configured as of_store
 from tests.support.store_lake import stored, unpacked
 
 Capture = pytest.CaptureFixture[str]
@@ -39,14 +45,7 @@ def store(folder: Path) -> Iterator[str]:
 
 
 def configured(tmp_path: Path, store: str, root: str) -> Path:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"lake: {root}\n"
-        f"storage: {{aws_endpoint_url: '{store}', aws_allow_http: 'true', aws_region: us-east-1,\n"
-        f"  aws_access_key_id: {KEY}, aws_secret_access_key: 'env:KAFKA_STORE_SECRET'}}\n"
-        "clusters: {prod: {kafka.bootstrap.servers: '127.0.0.1:1'}}\n"
-    )
-    return config
+    return Path(of_store(tmp_path / "config.yaml", store, root))
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +146,32 @@ def test_a_database_reads_no_file_of_another_lake(store: str, tmp_path: Path) ->
     ask(SQL)
     with pytest.raises(Exception, match="disabled"):
         ask._database.execute(f"FROM read_parquet('s3://{BUCKET}/race/0')")
+
+
+def test_parts_of_a_large_file_are_read_once(store: str, tmp_path: Path) -> None:
+    lake = load(str(configured(tmp_path, store, f"s3://{BUCKET}/large"))).lake
+    rows = pa.table({"a": range(200_000), "b": [f"{each * 7919:x}" for each in range(200_000)]})
+    write_deltalake(f"s3://{BUCKET}/large/gold/made", rows, storage_options=options_of(lake))
+    files = StoreFiles(f"s3://{BUCKET}/large")
+    made = f"s3://{BUCKET}/large/gold/made"
+    log = DeltaTable(made, storage_options=options_of(lake))
+    requests_of(store)
+    (file,) = files.add(made, log, options_of(lake) or {})
+    assert files.info(file)["size"] > 2 * WHOLE
+    files.read_end(file)
+    assert requests_of(store) == {"GET": 1}
+    database = connected(lake, files=files)
+    query = (
+        f"SELECT sum(a) AS a, max(b) AS b FROM ({query_of(database, log, made)}) WHERE a % 3 = 0"
+    )
+    kept = rows.filter([each % 3 == 0 for each in range(200_000)])
+    expected = [(sum(kept["a"].to_pylist()), max(kept["b"].to_pylist()))]
+    assert database.sql(query).fetchall() == expected
+    assert {*requests_of(store)} == {"GET"}
+    assert connected(lake, files=files).sql(query).fetchall() == expected
+    assert not requests_of(store)
+    with pytest.raises(PermissionError, match="not of this lake"):
+        files.open(f"{made}/another.parquet")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def test_logs_of_tables_are_told_beside_their_files() -> None:
     assert json.loads(as_json(sizes, []))["bytes"] == 246
     assert '_table_log_bytes{table="b"} 40\n' in as_prometheus(sizes, [])
     assert 'table_log_bytes{table="c"}' not in as_prometheus(sizes, [])
+    in_a_store = as_table(facts(WELL, sizes=[Size("c", 1, 1)]), [])
+    assert ["all", "1", "1"] in [line.split() for line in in_a_store.splitlines()]
 
 
 def test_answers_that_wait_are_said_of_a_cluster_that_the_configuration_lacks() -> None:
