@@ -132,7 +132,7 @@ def closure(own: Distribution) -> tuple[dict[str, Distribution], tuple[str, ...]
             for each in ("", *needed.extras):
                 add(package, each)
 
-    extras = tuple(extra for extra in EXTRAS if _is_installed(own, extra))
+    extras = tuple(each for each in EXTRAS if _required(own, each) and _is_installed(own, each))
     for extra in ("", *extras):
         add(own, extra)
     return found, extras

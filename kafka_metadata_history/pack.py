@@ -11,10 +11,10 @@ from metadata_source.text import counted
 @click.command()
 @click.argument("archive", metavar="FILE.tar.gz", type=click.Path(path_type=Path))
 def pack(archive: Path) -> None:
-    """Pack the Python packages that executors of a Spark cluster need.
+    """Pack what executors of a Spark cluster need.
 
-    These are this package, its extras connect, msk and validation if they are installed, and all
-    that they need. The jars of Spark are left out.
+    It is this package, its extras connect, msk and validation if they are installed, and all
+    that these need. The jars of Spark are left out.
     """
     from kafka_metadata_history import environment  # noqa: PLC0415 - of all commands, one packs
 

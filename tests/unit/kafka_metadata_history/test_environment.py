@@ -26,7 +26,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     def installed(
         name: str, *needs: str, record: str = "", origin: str | None = None
     ) -> Distribution:
-        info = site / f"{name.replace("-", "_")}-1.0.dist-info"
+        info = site / f"{name.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         requires = "".join(f"Requires-Dist: {each}\n" for each in needs)
         (info / "METADATA").write_text(
