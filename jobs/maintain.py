@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(arguments.config)
-        spark = spark_session(JOB, config.spark)
+        spark = spark_session(JOB, added=config.spark)
         check_tables(spark, config.lake, [STATE])
         keep_up(spark, config.lake, config.bronze_retention, config.kept, datetime.now(UTC))
 

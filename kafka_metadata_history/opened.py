@@ -292,7 +292,7 @@ def with_spark(lake: Lake, spark: SparkSection | None = None) -> Ask:
     added = spark or NOTHING
     try:
         prepare(MEMORY, added)
-        return asking(spark_session("query", added), lake)
+        return asking(spark_session("query", added=added), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error
 

@@ -59,8 +59,9 @@ def not_in_force(spark: SparkSession, added: SparkSection) -> str | None:
 
 def _is_in_force(spark: SparkSession, name: str, wanted: str) -> bool:
     found = _value(spark, name)
-    # The command adds Java's options to its own.
-    return found == wanted or (name.startswith(_BEFORE_JAVA) and wanted in (found or ""))
+    # The command adds Java's options to its own; Spark makes a URI of the place of its schemas.
+    is_part = name.startswith((*_BEFORE_JAVA, "spark.sql.warehouse.dir"))
+    return found == wanted or (is_part and wanted.rstrip("/") in (found or ""))
 
 
 def _value(spark: SparkSession, name: str) -> str | None:

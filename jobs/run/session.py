@@ -21,7 +21,7 @@ class SessionError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a session cannot carry the jobs. One line, with what to do."""
 
 
-def spark_session(name: str, added: SparkSection = NOTHING) -> SparkSession:
+def spark_session(name: str, *, added: SparkSection = NOTHING) -> SparkSession:
     """The active session, or a new one with the settings that the jobs need. Raises SessionError
     without Delta.
 

@@ -57,7 +57,7 @@ from jobs import status
 from jobs.configuration.config import load
 from jobs.run.session import spark_session
 
-spark = spark_session("shown", load(sys.argv[1]).spark)
+spark = spark_session("shown", added=load(sys.argv[1]).spark)
 context = dict(spark.sparkContext.getConf().getAll())
 of_hadoop = spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.endpoint.region")
 print(json.dumps([context, spark.conf.getAll, of_hadoop]))
@@ -75,6 +75,7 @@ def test_of_a_session_of_spark_submit_what_can_be_set_counts_and_the_rest_is_nam
         "spark.ui.port": "4999",
         "spark.hadoop.fs.s3a.endpoint.region": "eu-central-1",
         "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         "spark.driver.extraJavaOptions": "-Dof.nobody=1",
     }
     content = {

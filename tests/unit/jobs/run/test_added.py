@@ -56,6 +56,10 @@ def test_what_is_read_before_java_begins_is_not_set_in_a_session() -> None:
         (SparkSection(settings={"spark.hadoop.a": "1"}), session({"spark.hadoop.a": "1"})),
         (SparkSection(settings={"spark.ui.port": "1"}), session(started={"spark.ui.port": "1"})),
         (SparkSection(settings={JAVA: "-Da=1"}), session(started={JAVA: "-Db=2 -Da=1 -Dc=3"})),
+        (
+            SparkSection(settings={"spark.sql.warehouse.dir": "/data/"}),
+            session({"spark.sql.warehouse.dir": "file:/data"}),
+        ),
         (SparkSection({AWS: ""}), session(path=f"/a.jar:/jars/{AWS.split(':')[1]}-3.5.0.jar")),
         (
             SparkSection({AWS: ""}),
