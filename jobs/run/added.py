@@ -19,7 +19,7 @@ _BEFORE_JAVA = (
     "spark.submit.",
 )
 """Beginnings of the settings that are read before Java begins."""
-_OF_SESSION = ("spark.databricks.", "spark.delta.", "spark.hadoop.", "spark.sql.")
+_OF_SESSION = ("spark.databricks.", "spark.hadoop.", "spark.sql.")
 """Beginnings of the settings that a session reads, and may have set for itself."""
 
 
