@@ -201,7 +201,7 @@ def files_of(name: str, package: Distribution) -> dict[str, Path]:
 
 def _write(file: BinaryIO, entries: Mapping[str, Path | bytes | str]) -> None:
     with (
-        gzip.GzipFile("", "wb", 6, file, mtime=_MADE_AT) as zipped,
+        gzip.GzipFile("", "wb", 3, file, mtime=_MADE_AT) as zipped,
         tarfile.open(fileobj=zipped, mode="w", dereference=True) as tar,
     ):
         for place, source in sorted(entries.items()):

@@ -203,7 +203,7 @@ def test_the_page_line_by_line(
     content = yaml.safe_load(config.read_text()) | {
         "spark": {
             "packages": {PACKAGE: ""},
-            "settings": {"spark.executor.cores": 1, BEFORE_JAVA: "-Da=1"},
+            "settings": {"spark.task.maxFailures": 5, BEFORE_JAVA: "-Da=1"},
         }
     }
     (other.folder / "kafka-metadata-history.yaml").write_text(yaml.safe_dump(content))
