@@ -8,7 +8,6 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jobs.configuration.spark import jar_of
 from kafka_metadata_history.jars.errors import JarsError
 from kafka_metadata_history.jars.fetch import JARS, fetch_jars, sha256_of
 
@@ -35,9 +34,10 @@ def fetched(checksums: Mapping[str, str]) -> list[Path]:
 
 
 def _fetched(coordinate: str, checksum: str) -> Path:
-    organisation, module, revision, *classifier = coordinate.split(":")
+    organisation, *rest = coordinate.split(":")
+    module, revision, *classifier = rest
     # A folder's name has the checksum: what is in it was held against that when it was fetched.
-    folder = JARS / "packages" / f"{jar_of(coordinate)[:-4]}-{checksum or 'unknown'}"
+    folder = JARS / "packages" / f"{'-'.join(rest)}-{checksum or 'unknown'}"
 
     def trusted(jars: list[Path]) -> None:
         found = sha256_of(jars[0])

@@ -34,17 +34,9 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which pipx has installed the wheel, with the versions that constraints.txt pins."""
     home = tmp_path_factory.mktemp("home")
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(home),
-    ]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (build,) = commands(r"uv build .*")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    typed(build.replace("--out-dir .", f"--out-dir {home}"), ROOT, {**os.environ, "PATH": path})
     (wheel,) = home.glob("*.whl")
     pinned = re.findall(
         r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE

@@ -215,7 +215,7 @@ def test_the_page_line_by_line(
     )
     log = other.folder / "submit.log"
     with other.program(other.command(submit, master), log) as pipeline:
-        pipeline.until(lambda: batches(config) > 1, "polls")
+        pipeline.until(lambda: batches(config) > 1, "polls", within=1200)
         pipeline.end(signal.SIGTERM)
     assert lacking in log.read_text()
     done, log = batches(config), other.folder / "client.log"
@@ -224,7 +224,7 @@ def test_the_page_line_by_line(
         wait_for_port(port, other.folder / "server.log")
         client = client.replace("HOST:15002", f"{HOST}:{port}")
         with other.program(["bash", "-c", client], log) as pipeline:
-            pipeline.until(lambda: batches(config) > done + 1, "polls")
+            pipeline.until(lambda: batches(config) > done + 1, "polls", within=1200)
             pipeline.end(signal.SIGTERM)
     assert "start the server of Spark Connect with --packages" in log.read_text()
 
