@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup jars lock sbom demo try test unit lint format bench soak truth compat mutants clean
+.PHONY: setup jars lock sbom demo try test unit lint format bench soak truth compat compat-spark mutants clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
@@ -108,6 +108,10 @@ mutants: .venv/.ready
 compat: setup
 	$(BIN)/python -m pytest -m soak tests/kafka/test_versions.py
 	$(BIN)/python -m truth --versions $(VERSIONS)
+
+# Pairs of Spark and Delta, each in an environment of its own. PAIRS=4.2.1/4.4.0 is one of them.
+compat-spark: setup
+	$(BIN)/python -m tools.compat_spark $(PAIRS)
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

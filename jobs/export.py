@@ -26,8 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     def run() -> None:
-        lake = load(given.config).lake
-        for line in exported(spark_session(JOB), lake, given.to, given.cluster):
+        config = load(given.config)
+        spark = spark_session(JOB, added=config.spark)
+        for line in exported(spark, config.lake, given.to, given.cluster):
             print(printable(line), file=sys.stderr)
 
     return reported(JOB, run)

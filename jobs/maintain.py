@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser_of(JOB, __doc__, "lake, retention").parse_args(argv)
 
     def run() -> None:
-        config, spark = load(arguments.config), spark_session(JOB)
+        config = load(arguments.config)
+        spark = spark_session(JOB, added=config.spark)
         check_tables(spark, config.lake, [STATE])
         keep_up(spark, config.lake, config.bronze_retention, config.kept, datetime.now(UTC))
 

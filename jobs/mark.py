@@ -28,8 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run() -> None:
         now = datetime.now(UTC)
         made = mark(given.text, given.since, given.until, given.cluster, now)
-        lake = load(given.config).lake
-        print(printable(keep(spark_session(JOB), lake, made)), file=sys.stderr)
+        config = load(given.config)
+        spark = spark_session(JOB, added=config.spark)
+        print(printable(keep(spark, config.lake, made)), file=sys.stderr)
 
     return reported(JOB, run)
 

@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         filters = {name: vars(given)[name] for name in questions.FILTERS}
         now = datetime.now(UTC)
         asked = questions.question(given.query, given.since, given.until, filters, now)
-        lake = load(given.config).lake
-        ask = partial(answer, spark_session("query"), lake)
+        config = load(given.config)
+        ask = partial(answer, spark_session("query", added=config.spark), config.lake)
         questions.check_filters(asked.filters, ask)
         rows = ask(asked.sql)
         print(written(rows, given.format, wide=given.wide), end="")

@@ -42,6 +42,7 @@ from kafka_metadata_history.mcp_command import mcp
 from kafka_metadata_history.names import FAILED, INTERRUPTED, NAME
 from kafka_metadata_history.notify.command import notify
 from kafka_metadata_history.opened import MEMORY, needs_no_spark, opened, status_without_spark
+from kafka_metadata_history.pack import pack
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
 from kafka_metadata_history.rows_options import print_rows, rows_options
@@ -156,6 +157,7 @@ app.add_command(may_stop)
 app.add_command(serve)
 app.add_command(notify)
 app.add_command(mcp)
+app.add_command(pack)
 
 
 @app.command()

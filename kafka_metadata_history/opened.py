@@ -291,12 +291,14 @@ def with_spark(lake: Lake, spark: SparkSection | None = None) -> Ask:
     raises the same.
     """
     # PySpark takes seconds to import.
+    from jobs.configuration.spark import NOTHING  # noqa: PLC0415
     from jobs.run.session import SessionError, spark_session  # noqa: PLC0415
-    from kafka_metadata_history.spark import NOTHING, prepare  # noqa: PLC0415
+    from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
+    added = spark or NOTHING
     try:
-        prepare(MEMORY, spark or NOTHING)
-        return asking(spark_session("query"), lake)
+        prepare(MEMORY, added)
+        return asking(spark_session("query", added=added), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error
 

@@ -13,7 +13,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from jobs import job
-from jobs.configuration.spark import OURS, SparkSection
+from jobs.configuration.spark import NOTHING, OURS, SparkSection
 from jobs.run.driver import exit_on
 from jobs.run.session import SessionError
 from kafka_metadata_history.jars import delta, packages
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-NOTHING: Final = SparkSection()
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
@@ -52,15 +51,10 @@ def prepare(memory: str, added: SparkSection = NOTHING) -> None:
     """Say how the JVM of this process will start, and fetch Delta's jars and those of
     the configuration (`added`) unless they are there.
 
-    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings.
-    Raises SessionError if the jars cannot be had.
+    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, the user says how Spark starts: its session takes
+    of `added` what it still can (jobs/run/added.py). Raises SessionError if the jars cannot be had.
     """
-    if theirs := {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
-        if added != NOTHING:
-            print(
-                f"{min(theirs)} is set: the configuration's key spark is passed over",
-                file=sys.stderr,
-            )
+    if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
         return
     if not JARS.is_absolute():
         raise SessionError(

@@ -90,7 +90,7 @@ def run_job(
         for line in exposures(config):
             log.warning("%s", line)
         with nullcontext() if beside is None or arguments.once else beside(config):
-            spark = spark_session(name)
+            spark = spark_session(name, added=config.spark)
             end_with_process(spark)
             if again is not None and arguments.again is not None:
                 again(spark, config, arguments.again)
@@ -148,7 +148,7 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
     cause = java_cause(error)
-    if lacking := _NO_CLASS.search(cause):
+    if lacking := _NO_CLASS.search(cause or java_text(error)):
         return _without_class(lacking[1], lacking[2])
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
@@ -177,6 +177,6 @@ def _without_class(name: str | None, scheme: str | None) -> str:
     package = next((each for begin, each in _PACKAGES.items() if name.startswith(begin)), None)
     brings = f"; {package}, has it" if package is not None else ""
     return (
-        f"Spark lacks the class {name}{brings}: add it to spark.packages of the "
-        "configuration (docs/spark-clusters.md, Lakes elsewhere)"
+        f"Spark lacks the class {name}{brings}: add it to spark.packages of the configuration, or "
+        "give it to spark-submit by --packages (docs/spark-clusters.md, Lakes elsewhere)"
     )

@@ -4,6 +4,7 @@ the jobs reaches for the JVM.
 """
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -76,6 +77,23 @@ def java_causes(error: BaseException) -> list[str]:
             causes.append(str(java.toString()))
             java = java.getCause()
     return causes
+
+
+def jars(spark: SparkSession) -> set[str]:
+    """Return the file names of the jars on the driver's class path; over Spark Connect none, since
+    a server does not show it.
+    """
+    if not has_jvm(spark):
+        return set()
+    places = cast("Any", spark)._jvm.java.lang.System.getProperty("java.class.path")  # noqa: SLF001
+    return {os.path.basename(place) for place in places.split(os.pathsep)}  # noqa: PTH119
+
+
+def started_with(spark: SparkSession, name: str) -> str | None:
+    """Return a setting with which Spark was started; None where it was not set, and over Spark
+    Connect.
+    """
+    return spark.sparkContext.getConf().get(name) if has_jvm(spark) else None
 
 
 def know_conflicts(spark: SparkSession) -> None:

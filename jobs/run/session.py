@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.configuration.spark import NOTHING, SparkSection
 from jobs.run import driver
+from jobs.run.added import not_in_force, of_session
 from metadata_source.errors import KafkaMetadataHistoryError
 
 log = logging.getLogger("kafka_metadata_history")
@@ -19,17 +21,21 @@ class SessionError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a session cannot carry the jobs. One line, with what to do."""
 
 
-def spark_session(name: str) -> SparkSession:
+def spark_session(name: str, *, added: SparkSection = NOTHING) -> SparkSession:
     """The active session, or a new one with the settings that the jobs need. Raises SessionError
     without Delta.
+
+    `added`: the configuration's. Of its settings those count that can be set by now; a warning
+    names what is not in force.
     """
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault(driver.RELEASED_ON_EXIT, "true")
     check_server(os.environ.get("SPARK_REMOTE", ""))
-    spark = (
-        SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    )
+    builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
+    for setting, value in of_session(added).items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
     found = "nothing"
     try:
         spark.catalog.tableExists("delta.`/does/not/exist`")
@@ -43,6 +49,8 @@ def spark_session(name: str) -> SparkSession:
     if not driver.has_jvm(spark):
         log.info(driver.LOST)
     driver.know_conflicts(spark)
+    if (line := not_in_force(spark, added)) is not None:
+        log.warning("%s", line)
     return spark
 
 

@@ -42,17 +42,19 @@ def fetch_jars(
     *,
     transitive: bool = True,
     record: bool = False,
+    classifier: str = "",
     trusted: Callable[[list[Path]], None] | None = None,
 ) -> list[Path]:
     """The jars of a module, and of all it depends on, in `folder`; fetched unless they are there.
 
     `folder` belongs to this module alone and is there whole or not at all; several processes may
     ask for it at once. `record`: write the checksums of jars that have none into the file, in place
-    of refusing them. `trusted`: raises JarsError for jars that are not those that are wanted; None:
+    of refusing them. `classifier`: of the one jar that is wanted, in place of the main one, without
+    dependencies. `trusted`: raises JarsError for jars that are not those that are wanted; None:
     those of the file are. Raises JarsError when there is no java, the revision does not resolve
     completely, or a jar is not the one whose checksum is in the file.
     """
-    main_jar = folder / f"{module}-{revision}.jar"
+    main_jar = folder / _main_jar(module, revision, classifier)
     if not main_jar.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.with_name(f".{folder.name}.lock")):
@@ -65,6 +67,7 @@ def fetch_jars(
                     revision,
                     folder,
                     transitive=transitive,
+                    classifier=classifier,
                     trusted=trusted or (lambda jars: check(jars, asked, record=record)),
                 )
     return sorted(folder.glob("*.jar"))
@@ -133,6 +136,24 @@ def sha256_of(jar: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+_OF_CLASSIFIER = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="kafka-metadata-history" module="packages"/>
+  <dependencies>
+    <dependency org="{0}" name="{1}" rev="{2}" transitive="false">
+      <artifact name="{1}" type="jar" m:classifier="{3}"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+"""A file for Ivy, whose command line knows no classifiers: organisation, module, revision,
+classifier.
+"""
+
+
+def _main_jar(module: str, revision: str, classifier: str) -> str:
+    return f"{'-'.join(filter(None, (module, revision, classifier)))}.jar"
+
+
 def _fetch(
     organisation: str,
     module: str,
@@ -140,6 +161,7 @@ def _fetch(
     folder: Path,
     *,
     transitive: bool,
+    classifier: str,
     trusted: Callable[[list[Path]], None],
 ) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
@@ -150,6 +172,13 @@ def _fetch(
     arguments = ivy_arguments(
         organisation, module, revision, cache=cache, target=target, transitive=transitive
     )
+    if classifier:
+        unfinished.mkdir()
+        file = unfinished / "ivy.xml"
+        file.write_text(_OF_CLASSIFIER.format(organisation, module, revision, classifier), "utf-8")
+        begin = arguments.index("-dependency")
+        arguments[begin : begin + 4] = ["-ivy", str(file)]
+    main_jar = _main_jar(module, revision, classifier)
     print(f"fetching {module} {revision} (once)", file=sys.stderr)
     try:
         ivy = subprocess.run(
@@ -159,7 +188,7 @@ def _fetch(
             text=True,
             check=False,
         )
-        if ivy.returncode != 0 or not (target / f"{module}-{revision}.jar").exists():
+        if ivy.returncode != 0 or not (target / main_jar).exists():
             reasons = (
                 failures(ivy.stdout)
                 or ivy.stdout.strip().splitlines()[-1:]

@@ -27,16 +27,17 @@ _OF_SCHEMES: Final = {
 
 def fetched(checksums: Mapping[str, str]) -> list[Path]:
     """Return the jars, in the order of the configuration; fetch those that are not in the cache.
-    `checksums`: Maven coordinate -> SHA-256.
+    `checksums`: Maven coordinate, with a classifier or without -> SHA-256.
     Raises JarsError for one that cannot be had, has other bytes, or whose SHA-256 nobody gave.
     """
     return [_fetched(coordinate, given) for coordinate, given in checksums.items()]
 
 
 def _fetched(coordinate: str, checksum: str) -> Path:
-    organisation, module, revision = coordinate.split(":")
+    organisation, *rest = coordinate.split(":")
+    module, revision, *classifier = rest
     # A folder's name has the checksum: what is in it was held against that when it was fetched.
-    folder = JARS / "packages" / f"{module}-{revision}-{checksum or 'unknown'}"
+    folder = JARS / "packages" / f"{'-'.join(rest)}-{checksum or 'unknown'}"
 
     def trusted(jars: list[Path]) -> None:
         found = sha256_of(jars[0])
@@ -51,7 +52,15 @@ def _fetched(coordinate: str, checksum: str) -> Path:
                 "configuration"
             )
 
-    (jar,) = fetch_jars(organisation, module, revision, folder, transitive=False, trusted=trusted)
+    (jar,) = fetch_jars(
+        organisation,
+        module,
+        revision,
+        folder,
+        transitive=False,
+        classifier="".join(classifier),
+        trusted=trusted,
+    )
     return jar
 
 

@@ -22,7 +22,7 @@ from local_cluster import LocalCluster
 from tests.support.documents import commands
 from tests.support.programs import Program
 from tests.support.repository import ROOT
-from tests.support.standalone import packing
+from tests.support.standalone import blocks, typed
 from tests.support.strangers import strangers
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -34,17 +34,9 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which pipx has installed the wheel, with the versions that constraints.txt pins."""
     home = tmp_path_factory.mktemp("home")
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(home),
-    ]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (build,) = commands(r"uv build .*")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    typed(build.replace("--out-dir .", f"--out-dir {home}"), ROOT, {**os.environ, "PATH": path})
     (wheel,) = home.glob("*.whl")
     pinned = re.findall(
         r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE
@@ -173,22 +165,18 @@ def test_the_documented_lines_install_it_in_a_fresh_folder(home: Path, tmp_path:
     )
 
 
-def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: Path) -> None:
-    """In a copy of the repository, with all that it fetches; nothing of the environment of the
-    tests is in it.
-    """
-    copy = tmp_path / "repository"
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(copy)], check=True)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
-        ["bash", "-c", packing()], cwd=copy, env=variables(tmp_path) | {"PATH": path}, check=True
-    )
+def test_an_environment_for_a_cluster_is_packed_of_what_pipx_has_installed(
+    command: Command, tmp_path: Path
+) -> None:
+    """By the lines of docs/spark-clusters.md; nothing of the environment of the tests is in it."""
+    (pack,), (unpack, _), _ = blocks()
+    said = command(*shlex.split(pack)[1:]).stderr
+    assert ", extras validation; " in said
+    typed(unpack, tmp_path, variables(tmp_path))
     unpacked = tmp_path / "environment"
-    unpacked.mkdir()
-    subprocess.run(["tar", "-xzf", copy / "environment.tar.gz", "-C", unpacked], check=True)
     (script,) = unpacked.glob("lib/python3.*/site-packages/kafka_metadata_history/jobs/pipeline.py")
 
-    def said(*arguments: object) -> str:
+    def said_by(*arguments: object) -> str:
         asked = [str(unpacked / "bin" / "python"), *map(str, arguments)]
         done = subprocess.run(
             asked,
@@ -201,12 +189,11 @@ def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: P
         assert done.returncode == 0, f"{asked}\n{done.stderr[-2000:]}"
         return done.stdout
 
-    assert "--config" in said(script, "--help")
-    assert "--config" in said(script.with_name("validate.py"), "--help")
-    assert (
-        said("-c", "import grpc, great_expectations, pyspark; print(pyspark.__version__)")
-        == f"{pyspark.__version__}\n"
-    )
+    assert "--config" in said_by(script, "--help")
+    assert "--config" in said_by(script.with_name("validate.py"), "--help")
+    versions = "import great_expectations, pyspark; print(pyspark.__version__)"
+    assert said_by("-c", versions) == f"{pyspark.__version__}\n"
+    command(*shlex.split(pack)[1:], status=1)  # it is there already
 
 
 def test_the_demo(command: Command, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ their own, and know nothing of the checkout.
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -13,17 +14,31 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+import yaml
 from confluent_kafka import Consumer
 
 from jobs.configuration.config import load
 from kafka_metadata_history.opened import without_spark
 from local_cluster import LocalCluster
+from local_cluster.ports import HOST, ReservedPorts
 from schemas import bronze
 from tests.support.pipelines import batches, config_file, stopped
 from tests.support.repository import ROOT
-from tests.support.standalone import Packed, connect_server, packed, standalone
+from tests.support.standalone import (
+    SPARK,
+    UNPACKED,
+    Packed,
+    blocks,
+    connect_server,
+    packed,
+    standalone,
+    typed,
+    wait_for_port,
+    write,
+)
 from tests.support.stored import rows_of
 from tests.support.waiting import eventually
+from truth.session import settings_of
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -106,11 +121,11 @@ def test_workers_have_the_packed_environment_alone(
     script = tmp_path / "seen.py"
     script.write_text(SEEN)
     command = [
-        "environment/bin/spark-submit",
+        "spark-submit",
         "--master",
         master,
         "--properties-file",
-        given.settings.name,
+        str(given.settings),
     ]
     rows = [json.loads(line) for line in run(given, [*command, str(script)]).splitlines()]
     assert len(rows) == 8
@@ -121,14 +136,12 @@ def test_workers_have_the_packed_environment_alone(
         assert Path(row["prefix"]).resolve() == unpacked
         assert all(Path(file).resolve().is_relative_to(unpacked) for file in row["files"])
         places = {Path(row["cwd"], place).resolve() for place in row["path"]}
-        assert not [place for place in places if place.is_relative_to(ROOT)]
-        # Beside it, a worker's own Spark: here that of the folder in which the environment was
-        # made.
-        spark = given.packages / "pyspark"
+        # Beside it, a worker's own Spark: here that of the tests.
+        others = [place for place in places if not place.is_relative_to(SPARK.resolve())]
         assert not [
             place
-            for place in places
-            if not place.is_relative_to(spark) and place.is_relative_to(given.folder)
+            for place in others
+            if place.is_relative_to(ROOT) or place.is_relative_to(given.folder)
         ]
 
 
@@ -169,6 +182,51 @@ def test_every_job_over_spark_connect(
         ended_at = batches(config)
         time.sleep(10)
         assert batches(config) == ended_at
+
+
+PACKAGE, BEFORE_JAVA = "org.apache.hadoop:hadoop-aws:3.5.0", "spark.driver.extraJavaOptions"
+
+
+def test_the_page_line_by_line(
+    given: Packed, master: str, config: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """On another machine, which is a folder here. Of the settings those are added that the page
+    and docs/security.md ask for, and that fit this machine.
+    """
+    (_,), (unpack, submit), (server, client) = blocks()
+    other = Packed(tmp_path_factory.mktemp("other"))
+    with ReservedPorts(1) as ports:
+        (port,) = ports.numbers
+    ours = {"spark.connect.grpc.binding.port": str(port)}
+    write(other.settings, settings_of("spark-cluster.conf") | ours)
+    shutil.copy(given.folder / "environment.tar.gz", other.folder)
+    content = yaml.safe_load(config.read_text()) | {
+        "spark": {
+            "packages": {PACKAGE: ""},
+            "settings": {"spark.task.maxFailures": 5, BEFORE_JAVA: "-Da=1"},
+        }
+    }
+    (other.folder / "kafka-metadata-history.yaml").write_text(yaml.safe_dump(content))
+    typed(unpack, other.folder, other.variables())
+    lacking = (
+        f"not in force, since Spark was started without: spark.packages, "
+        f"spark.settings.{BEFORE_JAVA} of the configuration; start spark-submit with --packages "
+        f"{PACKAGE} --conf {BEFORE_JAVA}=..."
+    )
+    log = other.folder / "submit.log"
+    with other.program(other.command(submit, master), log) as pipeline:
+        pipeline.until(lambda: batches(config) > 1, "polls", within=1200)
+        pipeline.end(signal.SIGTERM)
+    assert lacking in log.read_text()
+    done, log = batches(config), other.folder / "client.log"
+    server = server.replace(UNPACKED, str(other.environment))
+    with other.program(other.command(server, master), other.folder / "server.log"):
+        wait_for_port(port, other.folder / "server.log")
+        client = client.replace("HOST:15002", f"{HOST}:{port}")
+        with other.program(["bash", "-c", client], log) as pipeline:
+            pipeline.until(lambda: batches(config) > done + 1, "polls", within=1200)
+            pipeline.end(signal.SIGTERM)
+    assert "start the server of Spark Connect with --packages" in log.read_text()
 
 
 CHANGES = """

@@ -5,19 +5,16 @@ environment.
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from secrets import token_hex
 
-from packaging.requirements import Requirement
+import pyspark
 
 from local_cluster.ports import HOST, ReservedPorts
 from tests.support.documents import commands, document
@@ -26,7 +23,9 @@ from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 from truth.session import settings_of
 
-NAME = "kafka-metadata-history"
+SPARK = Path(pyspark.__file__).parent
+"""The cluster's own Spark."""
+SECRET = token_hex()
 UNPACKED = "/opt/kafka-metadata-history/environment"
 """Where docs/spark-clusters.md unpacks the environment for a server of Spark Connect."""
 
@@ -36,28 +35,24 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True)
 class Packed:
-    """A folder as docs/spark-clusters.md makes one: the environment unpacked and packed, and
+    """A folder as docs/spark-clusters.md makes one: the environment packed and unpacked, and
     Spark's settings.
     """
 
     folder: Path
-    environment: Path
-    settings: Path
 
     @property
-    def packages(self) -> Path:
-        (found,) = self.environment.glob("lib/python3.*/site-packages")
-        return found
+    def environment(self) -> Path:
+        return self.folder / "environment"
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "conf" / "spark-cluster.conf"
 
     def command(self, told: str, master: str) -> list[str]:
-        """A command of that document, on this cluster with these settings, as the shell runs it."""
-        for documented, here in (
-            ("spark://HOST:7077", master),
-            ("conf/spark-cluster.conf", self.settings.name),
-        ):
-            assert documented in told
-            told = told.replace(documented, here)
-        return ["bash", "-c", told]
+        """A command of that document, on this cluster, as the shell runs it."""
+        assert "spark://HOST:7077" in told
+        return ["bash", "-c", told.replace("spark://HOST:7077", master)]
 
     def job(self, name: str) -> str:
         """Where the environment has the script of a job, for the shell."""
@@ -81,7 +76,8 @@ class Packed:
         """Of the processes: nothing that leads to the checkout."""
         own = ("PYTHON", "PYSPARK_", "SPARK_", "JDK_JAVA_", "VIRTUAL_ENV")
         plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-        path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # Spark's own commands are those of the environment of the tests: the cluster's Spark.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         return plain | {"PATH": path, "SPARK_LOCAL_IP": HOST}
 
 
@@ -91,45 +87,36 @@ def told(begin: str) -> str:
     return command
 
 
-def packing() -> str:
-    """The commands of docs/spark-clusters.md that install the package in an environment and pack
-    it, as one.
-    """
-    (found,) = re.findall(
-        r"^\$ (uv build (?:.*\n)+?)```", document("spark-clusters.md"), re.MULTILINE
-    )
-    return found
+def blocks() -> list[list[str]]:
+    """The lines that docs/spark-clusters.md has for a shell, block by block."""
+    found = re.findall(r"```console\n((?:.*\n)+?)```", document("spark-clusters.md"))
+    return [commands(".*", block) for block in found]
+
+
+def typed(line: str, folder: Path, variables: dict[str, str]) -> None:
+    """Do what a line of the document says, in a folder."""
+    subprocess.run(["bash", "-c", line], cwd=folder, env=variables, check=True)
 
 
 def packed(folder: Path) -> Packed:
-    """Build the wheel, install it in an environment, and pack that. Nothing is fetched: what the
-    wheel requires is taken from the environment of the tests, file by file.
-    """
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (wheel,) = folder.glob("*.whl")
-    environment = folder / "environment"
-    venv.create(environment, symlinks=True)
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(environment / "bin" / "python"),
-        "install",
-        "--quiet",
-    ]
-    subprocess.run([*install, "--no-index", "--no-deps", str(wheel)], check=True)
-    (packages,) = environment.glob("lib/python3.*/site-packages")
-    for name in required(of_wheel(packages), {"validation", "connect"}) - {NAME}:
-        _copy(name, environment)
-    subprocess.run(["bash", "-c", packing().rpartition("&&")[2]], cwd=folder, check=True)
+    """Pack this checkout and unpack it, by the lines of the document."""
+    found = Packed(folder)
+    (pack,), (unpack, _), _ = blocks()
+    # Where tests run in another checkout than that of the environment.
+    typed(pack, folder, found.variables() | {"PYTHONPATH": str(ROOT)})
+    typed(unpack, folder, found.variables())
     settings = settings_of("spark-cluster.conf")
     # As the file says to do where nothing may be fetched.
     del settings["spark.jars.packages"]
     settings["spark.jars"] = ",".join(
         map(str, sorted((ROOT / ".jars" / "delta").resolve().glob("*.jar")))
     )
+    write(found.settings, settings)
+    return found
+
+
+def write(file: Path, settings: dict[str, str]) -> None:
+    """Write settings of Spark, with those that fit the machine of the tests."""
     for of in ("driver", "executor"):
         settings[f"spark.{of}.extraJavaOptions"] += f" {_SMALL_JVM}"
     # Two executors, one to a worker, and both are there before anything runs.
@@ -141,57 +128,12 @@ def packed(folder: Path) -> Packed:
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         # As docs/security.md says to do.
-        "spark.authenticate.secret": token_hex(),
+        "spark.authenticate.secret": SECRET,
         # C1 alone encrypts slowly, and the environment that executors fetch is large.
         "spark.network.timeout": "600s",
     }
-    file = folder / "spark-cluster.conf"
+    file.parent.mkdir(exist_ok=True)
     file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    return Packed(folder, environment, file)
-
-
-def of_wheel(packages: Path) -> Distribution:
-    """What was installed of the wheel: its requirements are those of this checkout."""
-    (found,) = distributions(path=[str(packages)], name=NAME)
-    return found
-
-
-def required(by: Distribution, extras: set[str]) -> set[str]:
-    """The names of the distributions that one needs, itself among them, as they are installed
-    here.
-    """
-    found: set[tuple[str, str]] = set()
-
-    def add(of: Distribution, extras: set[str]) -> None:
-        name = of.metadata["Name"]
-        for extra in extras | {""}:
-            if (name, extra) in found:
-                continue
-            found.add((name, extra))
-            for line in of.requires or ():
-                each = Requirement(line)
-                if each.marker is None or each.marker.evaluate({"extra": extra}):
-                    # Some need what is part of Python by now.
-                    with suppress(PackageNotFoundError):
-                        add(distribution(each.name), each.extras)
-
-    add(by, extras)
-    return {name for name, _ in found}
-
-
-def _copy(name: str, environment: Path) -> None:
-    """Put the files of a distribution where they belong in another environment, without a second
-    copy on the disk.
-    """
-    (packages,) = environment.glob("lib/python3.*/site-packages")
-    for file in distribution(name).files or ():
-        source, place = Path(str(file.locate())), Path(os.path.normpath(packages / file))
-        if source.is_file() and source.suffix != ".pyc" and not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(source, place)
-            except OSError:
-                shutil.copy2(source, place)
 
 
 @contextmanager
@@ -202,7 +144,7 @@ def standalone(packed: Packed, folder: Path) -> Iterator[str]:
     with ReservedPorts(1) as ports:
         (port,) = ports.numbers
     master = f"spark://{HOST}:{port}"
-    spark_class = [str(packed.packages / "pyspark" / "bin" / "spark-class")]
+    spark_class = [str(SPARK / "bin" / "spark-class")]
     variables = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM}
     everyone = ["--host", HOST, "--webui-port", "0", "--properties-file", str(packed.settings)]
     of_master = ["org.apache.spark.deploy.master.Master", "--port", str(port), *everyone]

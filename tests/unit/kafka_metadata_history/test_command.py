@@ -327,6 +327,7 @@ OF_ALL_CLUSTERS = {
     "mcp": "answers of the cluster that each call of a tool names",
     "import": "takes all that `export` has written, which takes --cluster",
     "demo": "plays on a cluster of its own",
+    "pack": "packs programs, and reads no lake",
 }
 """Command -> why it does not take --cluster."""
 

@@ -50,13 +50,9 @@ def test_later_settings_count_more_but_for_what_delta_needs() -> None:
     }
 
 
-def test_who_brings_spark_reads_that_the_key_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_says_how_spark_starts_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """jobs/run/added.py names what is not in force then."""
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    spark.prepare("1g", SparkSection(settings={"spark.a": "1"}))
-    assert capsys.readouterr().err == (
-        "PYSPARK_SUBMIT_ARGS is set: the configuration's key spark is passed over\n"
-    )
-    spark.prepare("1g")
-    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(delta, "main", lambda: pytest.fail("nothing is fetched"))
+    spark.prepare("1g", SparkSection({"a:b:1": ""}, {"spark.a": "1"}))
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "pyspark-shell"

@@ -96,7 +96,10 @@ class Java:
     ],
 )
 def test_a_class_that_spark_lacks_is_named_with_what_brings_it(cause: str, says: str) -> None:
-    todo = "add it to spark.packages of the configuration (docs/spark-clusters.md, Lakes elsewhere)"
+    todo = (
+        "add it to spark.packages of the configuration, or give it to spark-submit by --packages "
+        "(docs/spark-clusters.md, Lakes elsewhere)"
+    )
     error = JavaError("java.lang.RuntimeException: java.lang.Exception", cause)
     assert one_line(error) == f"Spark lacks the class {says}: {todo}"
 

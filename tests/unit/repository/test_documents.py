@@ -76,6 +76,7 @@ RUN_BY = {
     rf"{COMMAND} explain\b(?!.* \.demo/).*": f"{OF_COMMAND}/test_explain.py",
     rf"{COMMAND} mark\b.*": "tests/spark/test_mark.py",
     rf"{COMMAND} may-stop\b.*": f"{OF_COMMAND}/test_may_stop.py",
+    rf"{COMMAND} pack\b.*|mkdir environment .*": "tests/kafka/test_spark_cluster.py",
     rf"{COMMAND} mcp\b.*": f"{OF_COMMAND}/test_mcp_command.py",
     rf"{COMMAND} notify\b.*": f"{OF_COMMAND}/notify/test_command.py",
     rf"{COMMAND} report --since\b.*": "tests/kafka/test_readme.py",
@@ -99,7 +100,7 @@ folders, ports and times.
 NOT_RUN = {
     rf"{COMMAND} export --to s3a:.*": "it is the line above it, to a bucket",
     r"git clone .*": "only whoever hosts the repository knows its address",
-    r"\. \.venv/bin/activate|export PATH=.*": "tests name the programs of the environment",
+    r"\. \.venv/bin/activate": "tests name the programs of the environment",
     r"export KAFKA_HISTORY_TOKEN=.*": "tests have secrets that a search finds in what is kept",
     r"kafka-acls\.sh .*": "tests/kafka/test_permissions.py grants the same by requests",
 }

@@ -4,9 +4,7 @@ commands.
 
 import ast
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,7 +18,6 @@ from hatch_build import PlainImportError, renamed
 from jobs.validation import validity
 from schemas.lake import VIEWS
 from tests.support.repository import ROOT
-from tests.support.standalone import packing
 from tests.support.strangers import strangers
 
 PLACES: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"][
@@ -78,52 +75,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("*.whl")
     return made
-
-
-@pytest.mark.parametrize("is_installable", [True, False])
-def test_an_environment_is_packed_as_the_document_says(
-    tmp_path: Path, *, is_installable: bool
-) -> None:
-    """Typed as it is printed, but for what would be fetched: builds have the tools of this
-    environment, and nothing is installed of what the package needs (tests/kafka/test_installed.py
-    fetches it). What fails ends it.
-    """
-    typed = packing()
-    for printed, here in (
-        ("uv build ", f"uv build --offline --no-build-isolation --python {sys.executable} "),
-        (" --out-dir .", f" --out-dir . {ROOT}"),
-        ("uv pip install ", "uv pip install --offline --no-deps "),
-    ):
-        assert printed in typed
-        typed = typed.replace(printed, here)
-    for name in (
-        ("constraints.txt", "constraints-build.txt")
-        if is_installable
-        else ("constraints-build.txt",)
-    ):
-        shutil.copy(ROOT / name, tmp_path)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", typed],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path, "UV_CACHE_DIR": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    archive = tmp_path / "environment.tar.gz"
-    assert (done.returncode == 0, archive.exists()) == (is_installable, is_installable), done.stderr
-    if is_installable:
-        listed = subprocess.run(
-            ["tar", "-tzf", str(archive)], capture_output=True, text=True, check=True
-        )
-        names = listed.stdout.splitlines()
-        assert {"./bin/python3", "./bin/kafka-metadata-history"} <= {*names}
-        assert [
-            name
-            for name in names
-            if name.endswith("/site-packages/kafka_metadata_history/jobs/pipeline.py")
-        ]
 
 
 def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:

@@ -15,11 +15,15 @@ SUM = "0123456789ABCDEF" * 4
 def test_packages_have_checksums_and_settings_are_texts(tmp_path: Path) -> None:
     more = f"""
 spark:
-  packages: {{"org.apache.hadoop:hadoop-aws:3.5.0": {SUM}, "com.example:a_2.13:1": }}
+  packages: {{"org.apache.hadoop:hadoop-aws:3.5.0": {SUM}, "com.example:a_2.13:1": , "a:b:1:c-d": }}
   settings: {{spark.ui.enabled: true, spark.ui.port: 4041}}
 """
     assert load(str(config(tmp_path, GOOD + more))).spark == SparkSection(
-        {"org.apache.hadoop:hadoop-aws:3.5.0": SUM.lower(), "com.example:a_2.13:1": ""},
+        {
+            "org.apache.hadoop:hadoop-aws:3.5.0": SUM.lower(),
+            "com.example:a_2.13:1": "",
+            "a:b:1:c-d": "",
+        },
         {"spark.ui.enabled": "true", "spark.ui.port": "4041"},
     )
     for nothing in ("", "\nspark:\n", "\nspark: {packages: , settings: }\n"):
@@ -31,7 +35,7 @@ spark:
     [
         (
             "{packages: {hadoop-aws: }}",
-            "spark.packages: 'hadoop-aws' is not GROUP:ARTIFACT:VERSION",
+            "spark.packages: 'hadoop-aws' is not GROUP:ARTIFACT:VERSION[:CLASSIFIER]",
         ),
         ("{packages: {'a:../b:1': }}", "spark.packages: 'a:../b:1' is not GROUP:ARTIFACT:VERSION"),
         ("{packages: {'a:b:1': abc}}", "'abc' is not a SHA-256, 64 hex digits"),

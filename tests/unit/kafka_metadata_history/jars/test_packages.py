@@ -19,7 +19,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def fetched(organisation: str, module: str, revision: str, folder: Path, **_: object) -> None:
         found.append(f"{organisation}:{module}:{revision}")
-        jar = folder / f"{module}-{revision}.jar"
+        jar = folder / "-".join(filter(None, (module, revision, f"{_['classifier']}")))
+        jar = jar.with_name(f"{jar.name}.jar")
         folder.mkdir()
         jar.write_bytes(b"a jar")
         trusted = _["trusted"]
@@ -42,6 +43,12 @@ def test_a_jar_is_fetched_once(asked: list[str], tmp_path: Path) -> None:
     assert [jar] == packages.fetched(checksums)
     assert (jar.name, jar.is_relative_to(tmp_path)) == ("hadoop-aws-3.5.0.jar", True)
     assert asked == [AWS]
+
+
+def test_a_jar_with_a_classifier_is_beside_the_one_without(asked: list[str]) -> None:
+    plain, classified = packages.fetched({AWS: SUM, f"{AWS}:tests": SUM})
+    assert (plain.name, classified.name) == ("hadoop-aws-3.5.0.jar", "hadoop-aws-3.5.0-tests.jar")
+    assert plain.parent != classified.parent
 
 
 @pytest.mark.parametrize(
