@@ -60,3 +60,12 @@ def test_who_brings_spark_reads_that_the_key_is_passed_over(
     )
     spark.prepare("1g")
     assert capsys.readouterr().err == ""
+
+
+def test_schemas_of_a_metastore_do_not_lie_in_the_cache_of_jars() -> None:
+    implementation, place = "spark.sql.catalogImplementation", "spark.sql.warehouse.dir"
+    ours = spark.settings()[place]
+    with pytest.raises(SessionError, match=f"^{implementation} is hive: set {place}, too, "):
+        spark.check_warehouse({implementation: "hive", place: ours}, ours)
+    spark.check_warehouse({implementation: "hive", place: "/data/warehouse"}, ours)
+    spark.check_warehouse({place: ours}, ours)
