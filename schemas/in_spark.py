@@ -262,7 +262,9 @@ def read_sql(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
 def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
     try:
         if lake.catalog is not None:
-            spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{lake.catalog}`.`{table.schema}`")
+            schema = f"`{lake.catalog}`.`{table.schema}`"
+            if not spark.catalog.databaseExists(schema):  # Not all may make one that is there.
+                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         spark.sql(table.create_statement(lake.identifier(table)))
     except Exception as error:
         if _is_made_by_another(spark, lake, table, error):

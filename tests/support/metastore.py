@@ -10,6 +10,7 @@ import pyspark
 
 from kafka_metadata_history.jars.java import java_command
 from local_cluster.ports import HOST, ReservedPorts
+from schemas.lake import TABLES, Lake
 from tests.support.programs import Program
 
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")
@@ -65,6 +66,13 @@ class Metastore(Program):
             "spark.hadoop.hive.metastore.uris": f"thrift://{HOST}:{self.port}",
             "spark.sql.warehouse.dir": str(self.warehouse),
         }
+
+    def as_folders(self, folder: Path) -> Lake:
+        """The tables of the lake in this metastore, as a lake of folders whose files are these."""
+        folder.mkdir()
+        for schema in {table.schema for table in TABLES}:
+            (folder / schema).symlink_to(self.warehouse / f"{schema}.db")
+        return Lake(root=str(folder))
 
     def start(self) -> None:
         """Return once it listens."""

@@ -82,8 +82,9 @@ def test_comments_that_are_too_long_for_catalogs_are_cut() -> None:
     session: Any = Catalog(comments=("", "it's short", "word " * 60, "x" * COMMENT_LENGTH))
     make_view(session, NAME, VIEW, "SELECT 1")
     cut = f"{'word ' * 49}word..."
-    assert f"(`c0`, `c1` COMMENT 'it\\'s short', `c2` COMMENT '{cut}', `c3` COMMENT 'xx" in (
-        session.made[0]
+    assert (
+        f"(`c0`, `c1` COMMENT 'it\\'s short', `c2` COMMENT '{cut}', `c3` COMMENT 'xx"
+        in (session.made[0])
     )
     assert len(cut) <= COMMENT_LENGTH
     assert "x" * COMMENT_LENGTH in session.made[0]
