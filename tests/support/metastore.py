@@ -41,6 +41,7 @@ class Metastore(Program):
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder / 'derby'};create=true",
             "datanucleus.schema.autoCreateAll": "true",
             "hive.metastore.schema.verification": "false",
+            "hive.async.log.enabled": "false",
             "hive.metastore.warehouse.dir": str(self.warehouse),
             "derby.stream.error.file": str(folder / "derby.log"),
             "java.io.tmpdir": str(folder),
