@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -37,6 +38,8 @@ from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string,
 log = logging.getLogger("kafka_metadata_history.lake")
 
 _T = TypeVar("_T")
+_NOT_EMPTY = re.compile(r"NON_EMPTY_LOCATION.*\('([^'`]+)'\) is not empty")
+"""Delta's error where a catalog has no table, and the folder that it would have has files."""
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
 
@@ -267,7 +270,9 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
                 spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         spark.sql(table.create_statement(lake.identifier(table)))
     except Exception as error:
-        if _is_made_by_another(spark, lake, table, error):
+        if _is_made_by_another(spark, lake, table, error) or _is_registered(
+            spark, lake, table, str(error)
+        ):
             return
         if _remove_unfinished(lake, table):
             _create(spark, lake, table)
@@ -275,6 +280,21 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
         raise LakeError(
             f"{table.full_name} cannot be made in {lake}: {first_line(error)}"
         ) from error
+
+
+def _is_registered(spark: SparkSession, lake: Lake, table: Table, problem: str) -> bool:
+    """Whether the table was made before, by a run that could not enter it into the catalog, and is
+    entered now. Raises LakeError for another one in its folder.
+    """
+    found = _NOT_EMPTY.search(problem)
+    if lake.catalog is None or found is None:
+        return False
+    place = f"delta.`{found[1]}`"
+    if not spark.catalog.tableExists(place):
+        return False
+    check_origin(properties(spark, place), lake, table)
+    spark.sql(f"CREATE TABLE {lake.identifier(table)} USING DELTA LOCATION '{found[1]}'")
+    return True
 
 
 def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
