@@ -76,11 +76,9 @@ def prepare(memory: str, added: SparkSection = NOTHING) -> None:
         raise SessionError(
             f"Spark's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME"
         ) from error
-    ours, theirs = settings(), _user_s()
-    found = merged(
-        ours, {name: theirs[name] for name in theirs.keys() & ours.keys()}, added.settings
-    )
-    check_warehouse({**theirs, **found}, ours[_WAREHOUSE])
+    ours, conf = settings(), _user_s()
+    found = merged(ours, {name: conf[name] for name in conf.keys() & ours.keys()}, added.settings)
+    check_warehouse({**conf, **found}, ours[_WAREHOUSE])
     found["spark.driver.extraClassPath"] = ":".join(
         [found["spark.driver.extraClassPath"], *map(str, jars)]
     )

@@ -1,6 +1,7 @@
 """Tables are made whole, agree with the data source, and refuse a lake that is foreign or older."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -191,6 +192,24 @@ def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     ensure_tables(spark, lake, tables)
     ensure_tables(spark, lake, tables)
     assert lake.read(spark, tables[0]).columns == [c.name for c in silver.TOPIC_SNAPSHOTS.columns]
+
+
+def test_a_table_that_its_catalog_lost_is_entered_again(spark: SparkSession) -> None:
+    """The catalog was gone when a run had made the table, and was to enter it."""
+    lake, table = Lake(catalog="spark_catalog"), replace(silver.POLL_GAPS, schema="silver_lost")
+    ensure_tables(spark, lake, [table])
+    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()
+    folder = Path(detail.location.removeprefix("file:"))
+    kept = folder.rename(folder.with_name("kept"))
+    spark.sql(f"DROP TABLE {lake.identifier(table)}")
+    kept.rename(folder)
+    ensure_tables(spark, lake, [table])
+    assert lake.read(spark, table).count() == 0
+    spark.sql(f"DROP TABLE {lake.identifier(table)}")
+    shutil.rmtree(folder)
+    spark.range(3).write.format("delta").save(str(folder))
+    with pytest.raises(LakeError, match="is not our silver_lost"):
+        ensure_tables(spark, lake, [table])
 
 
 def test_views_of_a_catalog_are_made_once(

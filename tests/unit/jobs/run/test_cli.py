@@ -75,12 +75,16 @@ def test_a_job_ends_with_status_1_and_one_line(
 @pytest.mark.parametrize(
     "text",
     [
-        "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
-        "Could not connect to meta store using any of the URIs provided. Most recent failure: "
-        "org.apache.thrift.transport.TTransportException: java.net.ConnectException: Connection "
-        "refused\n\tat org.apache.thrift.transport.TSocket.open(TSocket.java:255)",
-        "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
-        "Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient",
+        (
+            "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
+            "Could not connect to meta store using any of the URIs provided. Most recent failure: "
+            "org.apache.thrift.transport.TTransportException: java.net.ConnectException: Connection "
+            "refused\n\tat org.apache.thrift.transport.TSocket.open(TSocket.java:255)"
+        ),
+        (
+            "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
+            "Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient"
+        ),
     ],
 )
 def test_a_metastore_that_is_gone_is_one_line(text: str) -> None:
@@ -89,7 +93,7 @@ def test_a_metastore_that_is_gone_is_one_line(text: str) -> None:
         toString=lambda: "java.net.ConnectException: Connection refused", getCause=lambda: None
     )
     error = AnalysisException(text)
-    error._origin = SimpleNamespace(toString=lambda: text, getCause=lambda: refused)  # noqa: SLF001
+    error._origin = SimpleNamespace(toString=lambda: text, getCause=lambda: refused)
     assert one_line(error) == (
         "Hive's metastore does not answer (java.net.ConnectException: Connection refused): start "
         "it, or correct spark.hadoop.hive.metastore.uris"
