@@ -72,23 +72,23 @@ def test_a_job_ends_with_status_1_and_one_line(
     assert line == f"pipeline: {file}: unknown key lakes; did you mean lake?"
 
 
+OF_HIVE = "org.apache.hadoop.hive.ql.metadata."
+
+
 @pytest.mark.parametrize(
-    "text",
+    "why",
     [
         (
-            "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
             "Could not connect to meta store using any of the URIs provided. Most recent failure: "
-            "org.apache.thrift.transport.TTransportException: java.net.ConnectException: Connection "
-            "refused\n\tat org.apache.thrift.transport.TSocket.open(TSocket.java:255)"
+            "org.apache.thrift.transport.TTransportException: java.net.ConnectException: "
+            "Connection refused\n\tat org.apache.thrift.transport.TSocket.open(TSocket.java:255)"
         ),
-        (
-            "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table metadata_polls. "
-            "Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient"
-        ),
+        f"Unable to instantiate {OF_HIVE}SessionHiveMetaStoreClient",
     ],
 )
-def test_a_metastore_that_is_gone_is_one_line(text: str) -> None:
+def test_a_metastore_that_is_gone_is_one_line(why: str) -> None:
     """As Spark 4.2 words it: the second time Hive leaves out why."""
+    text = f"{OF_HIVE}HiveException: Unable to fetch table metadata_polls. {why}"
     refused = SimpleNamespace(
         toString=lambda: "java.net.ConnectException: Connection refused", getCause=lambda: None
     )
