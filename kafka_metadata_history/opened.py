@@ -309,7 +309,7 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
-    from jobs.run.cli import one_line  # noqa: PLC0415
+    from jobs.run.cli import is_of_metastore, one_line  # noqa: PLC0415
     from jobs.run.driver import JAVA_ERRORS  # noqa: PLC0415
     from kafka_metadata_history.answers.in_spark import answer, rows_of  # noqa: PLC0415
 
@@ -324,7 +324,7 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
             missing = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
             if condition == "TABLE_OR_VIEW_NOT_FOUND" and missing in NAMES:
                 raise not_complete(OpenTables(lake), [missing]) from error
-            if condition.startswith(_OF_FILES):
+            if condition.startswith(_OF_FILES) or is_of_metastore(error):
                 raise LakeError(f"{lake}: cannot be read: {one_line(error)}") from error
             raise QueryError(f"Spark: {one_line(error)}") from error
         except JAVA_ERRORS as error:

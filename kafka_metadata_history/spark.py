@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_WAREHOUSE: Final = "spark.sql.warehouse.dir"
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
@@ -69,7 +70,9 @@ def prepare(memory: str, added: SparkSection = NOTHING) -> None:
         raise SessionError(
             f"Spark's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME"
         ) from error
-    found = merged(settings(), _user_s(), added.settings)
+    ours, conf = settings(), _user_s()
+    found = merged(ours, {name: conf[name] for name in conf.keys() & ours.keys()}, added.settings)
+    check_warehouse({**conf, **found}, ours[_WAREHOUSE])
     found["spark.driver.extraClassPath"] = ":".join(
         [found["spark.driver.extraClassPath"], *map(str, jars)]
     )
@@ -95,12 +98,22 @@ def merged(ours: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]
 
 
 def _user_s() -> dict[str, str]:
-    """Return the settings of ours that the file of SPARK_CONF_DIR has, too. Spark adds its others
-    by itself.
+    """Return the settings of the file of SPARK_CONF_DIR. Spark adds those by itself that a command
+    does not have.
     """
     file = Path(os.environ.get("SPARK_CONF_DIR") or os.devnull) / "spark-defaults.conf"
-    theirs = _read(file) if file.exists() else {}
-    return {name: theirs[name] for name in theirs.keys() & settings().keys()}
+    return _read(file) if file.exists() else {}
+
+
+def check_warehouse(found: Mapping[str, str], ours: str) -> None:
+    """Raise SessionError if settings name Hive's metastore, and no place for the schemas that are
+    made there: they would lie in the cache of jars (`ours`).
+    """
+    if found.get("spark.sql.catalogImplementation") == "hive" and found[_WAREHOUSE] == ours:
+        raise SessionError(
+            f"spark.sql.catalogImplementation is hive: set {_WAREHOUSE}, too, the folder or URI in "
+            "which schemas are made (docs/catalogs.md)"
+        )
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -121,7 +134,7 @@ def settings() -> dict[str, str]:
     found["spark.driver.extraClassPath"] = f"{JARS}/delta/*"
     found["spark.pyspark.python"] = sys.executable
     # Spark makes this folder, and would leave it wherever the command was run.
-    found["spark.sql.warehouse.dir"] = str(JARS / "warehouse")
+    found[_WAREHOUSE] = str(JARS / "warehouse")
     options = _JAVA_OPTIONS
     found[options] = _ARCHIVE.sub(
         f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options]

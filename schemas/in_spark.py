@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from schemas.imports import COLUMNS, IMPORT, check_imports
+from schemas.in_catalog import check_catalog, first_line, make_view
 from schemas.internal import STATE
 from schemas.lake import (
     NAMES,
@@ -37,6 +38,8 @@ from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string,
 log = logging.getLogger("kafka_metadata_history.lake")
 
 _T = TypeVar("_T")
+_NOT_EMPTY = re.compile(r"NON_EMPTY_LOCATION.*\('([^'`]+)'\) is not empty")
+"""Delta's error where a catalog has no table, and the folder that it would have has files."""
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
 
@@ -76,12 +79,19 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
     and their folders are there.
     """
     check_commits(spark, lake)
+    check_catalog(spark, lake)
     for line in mend_lost_commits(lake):
         log.error("%s", line)
     if fits(spark, lake):
         return
     ensure_tables(spark, lake, TABLES)
-    row = {"history": OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint()}
+    if lake.catalog is not None:
+        try:
+            attach(spark, lake)
+        except LakeError as error:  # History needs no view: the next start tries again.
+            log.warning("%s", error)
+            return
+    row = {"history": OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint(lake)}
     columns = [column for column in STATE.columns if column.name in row]
     frame = spark.createDataFrame(
         [tuple(row[column.name] for column in columns)],
@@ -107,17 +117,19 @@ def fits(spark: SparkSession, lake: Lake) -> bool:
         return False
     try:
         rows = lake.read(spark, STATE).where(
-            f"history = '{OF_LAKE}' AND memory = '{_fingerprint()}'"
+            f"history = '{OF_LAKE}' AND memory = '{_fingerprint(lake)}'"
         )
         return not rows.isEmpty()
     except AnalysisException:
         return False  # ensure_tables says what is wrong with it
 
 
-def _fingerprint() -> str:
-    """A digest of how this program makes its tables."""
-    statements = "".join(table.create_statement(table.full_name) for table in TABLES)
-    return hashlib.sha256(statements.encode()).hexdigest()
+def _fingerprint(lake: Lake) -> str:
+    """A digest of how this program makes its tables, and in a catalog its views."""
+    statements = [table.create_statement(table.full_name) for table in TABLES]
+    if lake.catalog is not None:
+        statements += [f"{view.comment}{view.query}" for view in VIEWS]
+    return hashlib.sha256("".join(statements).encode()).hexdigest()
 
 
 def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
@@ -155,12 +167,13 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     silver.partitions_now, ...).
 
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog
-    are there already. `sql`: only what this query may name, since each table is looked at. Returns
-    the names, in order; tables that no job has made yet are left out, and views of such tables too.
-    A view of several parts goes without those of such tables, all but the first: what has never
-    been written holds no rows. A lake of an older version goes without views that need columns
-    which it lacks. Raises LakeError for a lake that is not ours or of a newer version, and as
-    `check_read`.
+    are there already, and so are its views, unless another version made them. `sql`: only what
+    this query may name, since each table is looked at. Returns the names, in order; tables that no
+    job has made yet are left out, and views of such tables too. A view of several parts goes
+    without those of such tables, all but the first: what has never been written holds no rows. A
+    lake of an older version goes without views that need columns which it lacks. Raises LakeError
+    for a lake that is not ours or of a newer version, for a view that a catalog lets nobody make,
+    and as `check_read`.
     """
     check_read(spark, lake)
     names: list[str] = []
@@ -182,20 +195,21 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
                 )
         if stored is not None:
             names.append(table.full_name)
+    put = partial(make_view, replaces=not is_older) if lake.root is None else _replace_view
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
             query = resolved(union_all(parts), lambda name: f"{prefix}{name}")
-            made = (
-                f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT "
-                f"{sql_string(view.comment)} AS {query}"
-            )
-            with suppress(AnalysisException) if is_older else nullcontext():
-                spark.sql(made)
+            with suppress(AnalysisException, LakeError) if is_older else nullcontext():
+                put(spark, f"{prefix}{view.full_name}", view, query)
                 names.append(view.full_name)
         elif lake.root is not None:
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names
+
+
+def _replace_view(spark: SparkSession, name: str, view: View, query: str) -> None:
+    spark.sql(f"CREATE OR REPLACE VIEW {name} COMMENT {sql_string(view.comment)} AS {query}")
 
 
 def check_read(spark: SparkSession, lake: Lake) -> None:
@@ -251,17 +265,36 @@ def read_sql(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
 def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
     try:
         if lake.catalog is not None:
-            spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{lake.catalog}`.`{table.schema}`")
+            schema = f"`{lake.catalog}`.`{table.schema}`"
+            if not spark.catalog.databaseExists(schema):  # Not all may make one that is there.
+                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         spark.sql(table.create_statement(lake.identifier(table)))
     except Exception as error:
-        if _is_made_by_another(spark, lake, table, error):
+        if _is_made_by_another(spark, lake, table, error) or _is_registered(
+            spark, lake, table, str(error)
+        ):
             return
         if _remove_unfinished(lake, table):
             _create(spark, lake, table)
             return
         raise LakeError(
-            f"{table.full_name} cannot be made in {lake}: {_first_line(error)}"
+            f"{table.full_name} cannot be made in {lake}: {first_line(error)}"
         ) from error
+
+
+def _is_registered(spark: SparkSession, lake: Lake, table: Table, problem: str) -> bool:
+    """Whether the table was made before, by a run that could not enter it into the catalog, and is
+    entered now. Raises LakeError for another one in its folder.
+    """
+    found = _NOT_EMPTY.search(problem)
+    if lake.catalog is None or found is None:
+        return False
+    place = f"delta.`{found[1]}`"
+    if not spark.catalog.tableExists(place):
+        return False
+    check_origin(properties(spark, place), lake, table)
+    spark.sql(f"CREATE TABLE {lake.identifier(table)} USING DELTA LOCATION '{found[1]}'")
+    return True
 
 
 def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
@@ -328,9 +361,3 @@ def _check_origin(spark: SparkSession, lake: Lake, table: Table) -> None:
 def simple_type(ddl: str) -> str:
     """A column's type as DataType.simpleString has it, as Delta keeps no nullability of fields."""
     return DataType.fromDDL(ddl).simpleString()
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error)
-    java = re.search(r"(?:Exception|Error): (.+)", text)
-    return (java[1] if java else text.splitlines()[0]).strip()

@@ -30,6 +30,11 @@ _NO_CLASS = re.compile(
     r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)"
     r"|No FileSystem for scheme \"?(\w+)"
 )
+_NO_METASTORE = (
+    "Could not connect to meta store",
+    "SessionHiveMetaStoreClient",
+    "TTransportException",
+)
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
     "org.apache.hadoop.fs.azurebfs.": (
@@ -150,6 +155,11 @@ def one_line(error: BaseException) -> str:
     cause = java_cause(error)
     if lacking := _NO_CLASS.search(cause or java_text(error)):
         return _without_class(lacking[1], lacking[2])
+    if is_of_metastore(error):
+        return (
+            f"Hive's metastore does not answer ({printable(cause.partition(chr(10))[0])}): start "
+            "it, or correct spark.hadoop.hive.metastore.uris"
+        )
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(_OWN)]
@@ -164,6 +174,13 @@ def one_line(error: BaseException) -> str:
     if line.endswith("awaitResult:") and cause:
         return cause
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"
+
+
+def is_of_metastore(error: BaseException) -> bool:
+    """Whether an error says that Hive's metastore does not answer: nothing is wrong with what was
+    asked.
+    """
+    return any(each in str(error) for each in _NO_METASTORE)
 
 
 def _without_class(name: str | None, scheme: str | None) -> str:

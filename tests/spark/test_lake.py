@@ -1,14 +1,16 @@
 """Tables are made whole, agree with the data source, and refuse a lake that is foreign or older."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -23,6 +25,7 @@ from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
 from metadata_source.records import BatchRecords, Planned
 from schemas import bronze, silver, views
+from schemas.in_catalog import COMMENT_LENGTH
 from schemas.in_spark import attach, check_tables, ensure_lake, ensure_tables, read_view
 from schemas.internal import STATE
 from schemas.lake import TABLES, VIEWS, Lake, LakeError
@@ -189,6 +192,51 @@ def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     ensure_tables(spark, lake, tables)
     ensure_tables(spark, lake, tables)
     assert lake.read(spark, tables[0]).columns == [c.name for c in silver.TOPIC_SNAPSHOTS.columns]
+
+
+def test_a_table_that_its_catalog_lost_is_entered_again(spark: SparkSession) -> None:
+    """The catalog was gone when a run had made the table, and was to enter it."""
+    lake, table = Lake(catalog="spark_catalog"), replace(silver.POLL_GAPS, schema="silver_lost")
+    ensure_tables(spark, lake, [table])
+    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()
+    folder = Path(detail.location.removeprefix("file:"))
+    kept = folder.rename(folder.with_name("kept"))
+    spark.sql(f"DROP TABLE {lake.identifier(table)}")
+    kept.rename(folder)
+    ensure_tables(spark, lake, [table])
+    assert lake.read(spark, table).count() == 0
+    spark.sql(f"DROP TABLE {lake.identifier(table)}")
+    shutil.rmtree(folder)
+    spark.range(3).write.format("delta").save(str(folder))
+    with pytest.raises(LakeError, match="is not our silver_lost"):
+        ensure_tables(spark, lake, [table])
+
+
+def test_views_of_a_catalog_are_made_once(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may only read finds them there."""
+    asked = "SELECT * FROM gold.incident_timeline JOIN silver.partitions_now USING (cluster)"
+    attach(spark, lake, asked)  # The session's catalog has tables now.
+    run, statements = SparkSession.sql, list[str]()
+
+    def noted(session: SparkSession, text: str, *more: Any, **named: Any) -> DataFrame:
+        statements.append(text)
+        return run(session, text, *more, **named)
+
+    monkeypatch.setattr(type(spark), "sql", noted)
+    names = attach(spark, Lake(catalog="spark_catalog"), asked)
+    made = [each for each in statements if each.startswith("CREATE OR REPLACE VIEW")]
+    assert len(made) == len([name for name in names if name in {v.full_name for v in VIEWS}]) > 1
+    statements.clear()
+    assert attach(spark, Lake(catalog="spark_catalog"), asked) == names
+    assert not [each for each in statements if each.startswith("CREATE")]
+    fields = spark.table("spark_catalog.gold.incident_timeline").schema
+    of_folder = read_view(spark, lake, views.INCIDENT_TIMELINE).schema
+    assert [(each.name, each.dataType) for each in fields] == [
+        (each.name, each.dataType) for each in of_folder
+    ]
+    assert max(len(each.metadata.get("comment", "")) for each in fields) <= COMMENT_LENGTH
 
 
 def test_what_a_lake_lacks_no_other_lake_answers(

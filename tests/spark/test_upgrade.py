@@ -276,7 +276,7 @@ def test_a_lake_in_a_catalog_is_upgraded_and_taken_back(
         spark.sql(f"CREATE TABLE spark_catalog.{schema}.{name} USING DELTA LOCATION '{log.parent}'")
     try:
         list(upgrade(spark, lake))
-        ensure_lake(spark, lake)
+        ensure_tables(spark, lake, TABLES)
         append_rest(spark, lake)
         make_history(spark, lake)
         assert lake.read(spark, gold.BROKER_INCIDENTS).count() == 2

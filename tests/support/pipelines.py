@@ -5,7 +5,7 @@ from outside.
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,14 +68,23 @@ def environment() -> dict[str, str]:
 
 
 class Pipeline(Program):
-    """A pipeline that runs, with more settings of Spark."""
+    """A pipeline that runs, with more settings of Spark; or by another command, with its own
+    variables.
+    """
 
-    def __init__(self, config: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        by: Sequence[str] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._config = config
         super().__init__(
-            command("pipeline", config, more=settings),
+            by or command("pipeline", config, more=settings),
             config.with_name("pipeline.log"),
-            variables=environment(),
+            variables=environment() if variables is None else variables,
         )
 
     def end(self, by: signal.Signals, within: float = 120) -> int:

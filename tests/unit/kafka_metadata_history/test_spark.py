@@ -56,3 +56,12 @@ def test_who_says_how_spark_starts_is_left_to_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(delta, "main", lambda: pytest.fail("nothing is fetched"))
     spark.prepare("1g", SparkSection({"a:b:1": ""}, {"spark.a": "1"}))
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "pyspark-shell"
+
+
+def test_schemas_of_a_metastore_do_not_lie_in_the_cache_of_jars() -> None:
+    implementation, place = "spark.sql.catalogImplementation", "spark.sql.warehouse.dir"
+    ours = spark.settings()[place]
+    with pytest.raises(SessionError, match=f"^{implementation} is hive: set {place}, too, "):
+        spark.check_warehouse({implementation: "hive", place: ours}, ours)
+    spark.check_warehouse({implementation: "hive", place: "/data/warehouse"}, ours)
+    spark.check_warehouse({place: ours}, ours)

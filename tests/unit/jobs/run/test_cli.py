@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from jobs.run.cli import one_line, run_job
 from tests.support.configurations import GOOD, config
@@ -69,3 +70,31 @@ def test_a_job_ends_with_status_1_and_one_line(
     assert run_job("pipeline", "Poll.", job, ["--config", str(file)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"pipeline: {file}: unknown key lakes; did you mean lake?"
+
+
+OF_HIVE = "org.apache.hadoop.hive.ql.metadata."
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        (
+            "Could not connect to meta store using any of the URIs provided. Most recent failure: "
+            "org.apache.thrift.transport.TTransportException: java.net.ConnectException: "
+            "Connection refused\n\tat org.apache.thrift.transport.TSocket.open(TSocket.java:255)"
+        ),
+        f"Unable to instantiate {OF_HIVE}SessionHiveMetaStoreClient",
+    ],
+)
+def test_a_metastore_that_is_gone_is_one_line(why: str) -> None:
+    """As Spark 4.2 words it: the second time Hive leaves out why."""
+    text = f"{OF_HIVE}HiveException: Unable to fetch table metadata_polls. {why}"
+    refused = SimpleNamespace(
+        toString=lambda: "java.net.ConnectException: Connection refused", getCause=lambda: None
+    )
+    error = AnalysisException(text)
+    error._origin = SimpleNamespace(toString=lambda: text, getCause=lambda: refused)
+    assert one_line(error) == (
+        "Hive's metastore does not answer (java.net.ConnectException: Connection refused): start "
+        "it, or correct spark.hadoop.hive.metastore.uris"
+    )
