@@ -12,8 +12,7 @@ import pytest
 from kafka_metadata_history import command
 from kafka_metadata_history.answers.questions import THEMES, by_theme, filters_of, names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
-from schemas import in_duckdb
-from schemas.lake import Lake
+from schemas.open_tables import OpenTables
 from schemas.table import LAKE_VERSION, Table
 from tests.support.for_each import for_each
 from tests.support.store_lake import stored, unpacked
@@ -145,13 +144,13 @@ def test_the_help_of_a_question_explains_it(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_table_is_opened_once(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: Counter[str] = Counter()
-    opening = in_duckdb._opened
+    opening = OpenTables._opened
 
-    def counted(lake: Lake, table: Table) -> object:
+    def counted(tables: OpenTables, table: Table) -> object:
         opened[table.full_name] += 1
-        return opening(lake, table)
+        return opening(tables, table)
 
-    monkeypatch.setattr(in_duckdb, "_opened", counted)
+    monkeypatch.setattr(OpenTables, "_opened", counted)
     assert exit_status(["query", "timeline", *WINDOW, "--cluster", "prod", "--config", config]) == 0
     assert opened["silver.broker_snapshots"] == 1
     assert set(opened.values()) == {1}
