@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         lake = load(given.config).lake
-        for line in exported(spark_session(JOB), lake, given.to, given.cluster):
+        for line in exported(spark_session(JOB, lake), lake, given.to, given.cluster):
             print(printable(line), file=sys.stderr)
 
     return reported(JOB, run)

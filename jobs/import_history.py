@@ -24,7 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     def run() -> None:
-        config, spark = load(given.config), spark_session(JOB)
+        config = load(given.config)
+        spark = spark_session(JOB, config.lake)
         undo = given.undo
         lines = undone(spark, config.lake) if undo else imported(spark, config, given.place)
         for line in lines:

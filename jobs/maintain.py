@@ -15,7 +15,7 @@ from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
 from jobs.run.session import spark_session
 from jobs.upkeep.upkeep import keep_up
-from schemas.in_spark import check_tables
+from schemas.in_spark import check_commits, check_tables
 from schemas.internal import STATE
 
 JOB = "maintain"
@@ -26,8 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser_of(JOB, __doc__, "lake, retention").parse_args(argv)
 
     def run() -> None:
-        config, spark = load(arguments.config), spark_session(JOB)
+        config = load(arguments.config)
+        spark = spark_session(JOB, config.lake)
         check_tables(spark, config.lake, [STATE])
+        check_commits(spark, config.lake)
         keep_up(spark, config.lake, config.bronze_retention, config.kept, datetime.now(UTC))
 
     return reported(JOB, run)

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         made = mark(given.text, given.since, given.until, given.cluster, now)
         lake = load(given.config).lake
-        print(printable(keep(spark_session(JOB), lake, made)), file=sys.stderr)
+        print(printable(keep(spark_session(JOB, lake), lake, made)), file=sys.stderr)
 
     return reported(JOB, run)
 

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         asked = questions.question(given.query, given.since, given.until, filters, now)
         lake = load(given.config).lake
-        ask = partial(answer, spark_session("query"), lake)
+        ask = partial(answer, spark_session("query", lake), lake)
         questions.check_filters(asked.filters, ask)
         rows = ask(asked.sql)
         print(written(rows, given.format, wide=given.wide), end="")

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         config = load(arguments.config)
-        findings = apply(spark_session(JOB), config, datetime.now(UTC))
+        findings = apply(spark_session(JOB, config.lake), config, datetime.now(UTC))
         print(report(findings), end="")
         return CRITICAL_FOUND if any(map(is_critical, findings)) else 0
 

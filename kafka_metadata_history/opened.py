@@ -290,7 +290,7 @@ def with_spark(lake: Lake, spark: SparkSection | None = None) -> Ask:
 
     try:
         prepare(MEMORY, spark or NOTHING)
-        return asking(spark_session("query"), lake)
+        return asking(spark_session("query", lake), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error
 

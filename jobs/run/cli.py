@@ -90,7 +90,7 @@ def run_job(
         for line in exposures(config):
             log.warning("%s", line)
         with nullcontext() if beside is None or arguments.once else beside(config):
-            spark = spark_session(name)
+            spark = spark_session(name, config.lake)
             end_with_process(spark)
             if again is not None and arguments.again is not None:
                 again(spark, config, arguments.again)

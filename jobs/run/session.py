@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from jobs.run import driver
 from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.lake import Lake
+from schemas.stores_in_spark import let_reach
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -19,9 +21,9 @@ class SessionError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a session cannot carry the jobs. One line, with what to do."""
 
 
-def spark_session(name: str) -> SparkSession:
-    """The active session, or a new one with the settings that the jobs need. Raises SessionError
-    without Delta.
+def spark_session(name: str, lake: Lake | None = None) -> SparkSession:
+    """The active session, or a new one with the settings that the jobs need, which reaches `lake`.
+    Raises SessionError without Delta, LakeError for secrets of the lake that cannot be had.
     """
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -43,6 +45,8 @@ def spark_session(name: str) -> SparkSession:
     if not driver.has_jvm(spark):
         log.info(driver.LOST)
     driver.know_conflicts(spark)
+    if lake is not None:
+        let_reach(spark, lake)
     return spark
 
 
