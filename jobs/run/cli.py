@@ -11,7 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config, exposures, load
-from jobs.run.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
+from jobs.run.driver import (
+    JAVA_ERRORS,
+    JVM_IS_GONE,
+    end_with_process,
+    java_cause,
+    java_causes,
+    java_text,
+)
 from jobs.run.session import spark_session
 from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
@@ -30,6 +37,8 @@ _NO_CLASS = re.compile(
     r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)"
     r"|No FileSystem for scheme \"?(\w+)"
 )
+_OF_S3A = re.compile(r"\bs3a\b|software\.amazon\.awssdk")
+_PLACE = re.compile(r"s3[an]?://[^\s:'`]+")
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
     "org.apache.hadoop.fs.azurebfs.": (
@@ -148,6 +157,8 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
     cause = java_cause(error)
+    if (why := _of_store(java_causes(error))) is not None:
+        return why
     if lacking := _NO_CLASS.search(cause):
         return _without_class(lacking[1], lacking[2])
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
@@ -164,6 +175,17 @@ def one_line(error: BaseException) -> str:
     if line.endswith("awaitResult:") and cause:
         return cause
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"
+
+
+def _of_store(causes: Sequence[str]) -> str | None:
+    """Say why a store does not give or take something; None for errors of something else."""
+    text = printable(" ".join(each for each in causes if _OF_S3A.search(each)))
+    if not text:
+        return None
+    from schemas.object_stores import reason  # noqa: PLC0415 - only lakes in stores need delta-rs
+
+    place, why = _PLACE.search(text), reason(text)
+    return None if why is None else f"{place[0] if place else 'the object store'}: {why}"
 
 
 def _without_class(name: str | None, scheme: str | None) -> str:

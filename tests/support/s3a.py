@@ -24,7 +24,9 @@ class Session:
         self.closed = 0
         self.deleted: list[str] = []
         self._says, self._has = says, has
-        fs = SimpleNamespace(Path=lambda name: SimpleNamespace(getFileSystem=lambda _: self, n=name))
+        fs = SimpleNamespace(
+            Path=lambda name: SimpleNamespace(getFileSystem=lambda _: self, n=name)
+        )
         utils = SimpleNamespace(classIsLoadable=lambda name: has.get(name.split(".")[-1], False))
         util = SimpleNamespace(Utils=utils)
         self._jvm = SimpleNamespace(

@@ -95,7 +95,7 @@ def test_secrets_are_resolved_and_given_to_hadoop_alone(
         "aws_role_arn": "arn",
     }
     session = Session()
-    let_reach(session, Lake(root="s3a://bucket/lake", storage=tuple(storage.items())))  # type: ignore[arg-type]
+    let_reach(session, Lake(root="s3a://bucket/lake", storage=tuple(storage.items())))
     assert session.hadoop["fs.s3a.secret.key"] == "hidden"
     assert not session.conf
     assert "hidden" not in caplog.text
@@ -104,7 +104,7 @@ def test_secrets_are_resolved_and_given_to_hadoop_alone(
 
 def test_settings_that_the_session_has_count_more() -> None:
     session = Session(conf={"spark.hadoop.fs.s3a.endpoint.region": "theirs"})
-    let_reach(session, Lake(root="s3a://b/l", storage=(("aws_region", "ours"),)))  # type: ignore[arg-type]
+    let_reach(session, Lake(root="s3a://b/l", storage=(("aws_region", "ours"),)))
     assert "fs.s3a.endpoint.region" not in session.hadoop
 
 
@@ -112,21 +112,21 @@ def test_a_reference_that_leads_nowhere_is_one_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("KAFKA_STORE_SECRET", raising=False)
     lake = Lake(root="s3a://b/l", storage=(("aws_secret_access_key", "env:KAFKA_STORE_SECRET"),))
     with pytest.raises(LakeError, match=r"^s3a://b/l: .*storage\.aws_secret_access_key"):
-        let_reach(Session(), lake)  # type: ignore[arg-type]
+        let_reach(Session(), lake)
 
 
 @pytest.mark.parametrize("root", ["/data/lake", "abfss://a@b/lake"])
 def test_other_lakes_get_nothing(root: str) -> None:
     session = Session()
-    let_reach(session, Lake(root=root))  # type: ignore[arg-type]
+    let_reach(session, Lake(root=root))
     assert not session.hadoop
 
 
 def test_checkpoints_on_s3_need_a_manager_that_puts_on_condition() -> None:
     with pytest.raises(LakeError, match=r"^checkpoints s3a://b/c: .*spark-hadoop-cloud_2\.13"):
-        keep_checkpoints(Session(LOST), "s3a://b/c")  # type: ignore[arg-type]
+        keep_checkpoints(Session(LOST), "s3a://b/c")
     session = Session(LOST, **{MANAGER: True})
-    keep_checkpoints(session, "s3a://b/c")  # type: ignore[arg-type]
+    keep_checkpoints(session, "s3a://b/c")
     assert [*session.conf.values()] == [f"org.apache.spark.internal.io.cloud.{MANAGER}"]
     assert session.closed == 2
-    keep_checkpoints(Session(), "/var/lib/checkpoints")  # type: ignore[arg-type]
+    keep_checkpoints(Session(), "/var/lib/checkpoints")
