@@ -32,29 +32,26 @@ from schemas.lake import (
     version_of,
 )
 from schemas.lost_commits import mend_lost_commits
-from schemas.stores_in_spark import check_first_wins
+from schemas.one_driver import hold
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
 
 log = logging.getLogger("kafka_metadata_history.lake")
 
 _T = TypeVar("_T")
 SINGLE_DRIVER = "io.delta.storage.S3SingleDriverLogStore"
-"""Delta's log store for S3 unless another one is named. Its lock is of one driver; S3A does what
-holds between several.
-"""
+"""Delta's log store for S3 unless another one is named. Its lock is of one driver."""
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
 
 
 def check_commits(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError for a lake on S3 in which one driver could replace what another one commits.
-    Two drivers are usual here: the pipeline, and jobs/validate.py beside it, or a job that takes
-    over from another one. Whoever names a log store of Delta of another kind has decided.
+    """Raise LakeError for a lake on S3 that another driver writes: of two, one would replace what
+    the other commits. Whoever names a log store of Delta of another kind has decided.
     """
     if lake.root is None or lake.log_store is None:
         return
     if spark.conf.get(lake.log_store, SINGLE_DRIVER) == SINGLE_DRIVER:
-        check_first_wins(spark, lake.root)
+        hold(spark, lake.root)
 
 
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:

@@ -1,25 +1,17 @@
-"""A lake on S3 in Spark: what Hadoop's S3A is given, and whether several drivers may write.
-
-Delta asks S3A for a new object for each commit. With its performance flag `create`, S3A puts such
-an object on the condition that there is none (`If-None-Match: *`). So of two drivers that commit
-the same version of a table one wins, and Delta lets the other one look again. Without it S3A looks
-first and puts then, and one driver's commit replaces the other's.
-"""
+"""A lake on S3 in Spark: what Hadoop's S3A is given, by `storage` of the configuration."""
 
 from __future__ import annotations
 
 import logging
 import re
-import secrets
 from typing import TYPE_CHECKING, Any, Final, cast
-from weakref import WeakKeyDictionary
-
-from schemas.lake import Lake, LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
+
+    from schemas.lake import Lake
 
 log = logging.getLogger("kafka_metadata_history.lake")
 
@@ -40,10 +32,17 @@ _VIRTUAL: Final = "virtual_hosted_style_request"
 _UNSIGNED: Final = "skip_signature"
 _OF_READERS: Final = {"allow_http", "timeout", "connect_timeout", "max_retries"}
 """Options that say nothing to S3A: the endpoint has its scheme, and S3A its own patience."""
-_CHECKPOINTS: Final = "spark.sql.streaming.checkpointFileManagerClass"
-_MANAGER: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-_LOST_RACE: Final = re.compile(r"RemoteFileChangedException|FileAlreadyExistsException")
-"""Errors of S3A where an object that was to be new is there."""
+_ALWAYS: Final = {
+    # Hadoop 3.5 would read by another library of Amazon's, for files that are larger than these.
+    "fs.s3a.input.stream.type": "classic",
+    # By itself it asks a store that is busy again for hours: whoever asks S3A tries again, too.
+    "fs.s3a.attempts.maximum": "3",
+    "fs.s3a.retry.limit": "4",
+    "fs.s3a.retry.throttle.limit": "6",
+    "fs.s3a.retry.throttle.interval": "250ms",
+    "fs.s3a.connection.establish.timeout": "5s",
+    "fs.s3a.connection.timeout": "30s",
+}
 _S3: Final = re.compile(r"s3[an]?:", re.IGNORECASE)
 
 
@@ -71,7 +70,7 @@ def hadoop_settings(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
     if scheme != "s3a":
         found[f"fs.{scheme}.impl"] = f"{_S3A}S3AFileSystem"
         found[f"fs.AbstractFileSystem.{scheme}.impl"] = f"{_S3A}S3A"
-    return found | {"fs.s3a.performance.flags": "create"}
+    return found | _ALWAYS
 
 
 def passed_over(options: Mapping[str, str]) -> list[str]:
@@ -113,55 +112,3 @@ def let_reach(spark: SparkSession, lake: Lake) -> None:
     for name, value in hadoop_settings(scheme, given).items():
         if spark.conf.get(f"spark.hadoop.{name}", None) is None:
             hadoop.set(name, value)
-
-
-_CHECKED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-
-
-def check_first_wins(spark: SparkSession, place: str) -> None:
-    """Raise LakeError unless a store keeps the first of two objects that are both to be new, by
-    two puts of an object below `place`, once a session. Nothing is asked in a session of Spark
-    Connect.
-    """
-    checked = _CHECKED.setdefault(spark, set())
-    if place in checked or not hasattr(spark, "_jvm"):
-        return
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - a session of Connect has none
-
-    session = cast("Any", spark)
-    new = session._jvm.org.apache.hadoop.fs.Path(  # noqa: SLF001
-        f"{place.rstrip('/')}/_first_wins_{secrets.token_hex(8)}"
-    )
-    files = new.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
-    first, second = (files.create(new, False) for _ in range(2))
-    try:
-        first.close()
-        second.close()
-    except Py4JJavaError as error:
-        if not _LOST_RACE.search(str(error.java_exception.toString())):
-            raise
-        checked.add(place)
-        return
-    finally:
-        files.delete(new, False)
-    raise LakeError(
-        f"{place}: a second driver would replace what a first one has committed: the store, or the "
-        "Hadoop of this Spark, knows no conditional puts: docs/object-stores.md, Writing"
-    )
-
-
-def keep_checkpoints(spark: SparkSession, checkpoints: str) -> None:
-    """Let Spark plan each batch once though several drivers have the same checkpoints on S3.
-    Raises LakeError where it cannot.
-    """
-    if not is_on_s3(checkpoints):
-        return
-    if hasattr(spark, "_jvm") and spark.conf.get(_CHECKPOINTS, None) is None:
-        if not cast("Any", spark)._jvm.org.apache.spark.util.Utils.classIsLoadable(_MANAGER):  # noqa: SLF001
-            raise LakeError(
-                f"checkpoints {checkpoints}: two drivers could plan the same batch: add "
-                "org.apache.spark:spark-hadoop-cloud_2.13, of Spark's version, to spark.packages "
-                "(docs/object-stores.md, Writing), or keep checkpoints on a local volume"
-            )
-        spark.conf.set(_CHECKPOINTS, _MANAGER)
-    check_first_wins(spark, checkpoints)

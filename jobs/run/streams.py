@@ -28,7 +28,6 @@ from metadata_source.errors import (
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import CLUSTERS
 from schemas.lake import LakeError
-from schemas.stores_in_spark import keep_checkpoints
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.streams")
@@ -52,7 +51,6 @@ def append_stream(
     """
     lake = config.lake
     ensure_lake(spark, lake)
-    keep_checkpoints(spark, config.checkpoints)
     check_checkpoint(spark, lake, table, config.checkpoint(query))
     rows = read_view(spark, lake, CLUSTERS).where("cluster_id IS NOT NULL")
     ids = {row.cluster: row.cluster_id for row in rows.select("cluster", "cluster_id").collect()}

@@ -1,8 +1,10 @@
-"""One of several drivers that write to a lake at once: `python -m tests.support.store_writer NAME
-TIMES --config FILE` plans so many rounds of a history of that name, and prints their numbers.
+"""One of several drivers that would write a lake: `python -m tests.support.store_writer NAME
+TIMES --config FILE` plans so many rounds of a history of that name, prints their numbers, and
+stays until it is ended.
 """
 
 import argparse
+import signal
 from datetime import UTC, datetime
 
 from jobs.configuration.config import load
@@ -27,6 +29,8 @@ def main() -> None:
     rounds = Rounds(spark, config.lake, [given.name])
     for _ in range(given.times):
         print(rounds.plan({"of": given.name}, datetime.now(UTC)).round, flush=True)
+    print("done", flush=True)
+    signal.pause()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from delta.exceptions import ConcurrentAppendException, ConcurrentWriteException
-from py4j.protocol import Py4JJavaError
+from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import AnalysisException
 
 from jobs.rounds import commit
@@ -14,7 +12,6 @@ from jobs.rounds.commit import TRIES, Commit, append_rows, can_replace, replace_
 from schemas import silver
 from schemas.lake import Lake
 
-S3A = "org.apache.hadoop.fs.s3a."
 TABLE, LAKE = silver.TOPIC_SNAPSHOTS, Lake(root="/lake")
 
 
@@ -136,26 +133,6 @@ def test_a_commit_is_tried_so_often_and_no_other_error_is(pauses: list[float]) -
     full: Any = Written(OSError(28, "no space left"))
     with pytest.raises(OSError, match="28"):
         Commit(TABLE, full).write(LAKE, 7, replacing=True)
-
-
-def of_s3a(*texts: str) -> Exception:
-    """Java's error, and what led to it."""
-    error = None
-    for text in reversed(texts):
-        error = Mock(_target_id="o1", toString=Mock(return_value=text), getCause=lambda e=error: e)
-    return Py4JJavaError("", error)
-
-
-def test_a_commit_that_a_store_refused_is_tried_again_as_any_conflict(pauses: list[float]) -> None:
-    lost = of_s3a("java.io.IOException", f"{S3A}RemoteFileChangedException: PUT 0.json: 412")
-    rows: Any = Written(lost)
-    Commit(TABLE, rows).write(LAKE, 7, replacing=True)
-    assert (len(rows.saved), len(pauses)) == (1, 1)
-    with pytest.raises(ConcurrentWriteException):
-        append_rows(Written(lost), LAKE, TABLE, [])
-    denied: Any = Written(of_s3a("java.nio.file.AccessDeniedException: 403"))
-    with pytest.raises(Py4JJavaError):
-        Commit(TABLE, denied).write(LAKE, 7, replacing=True)
 
 
 def test_a_plan_that_another_run_was_first_with_is_not_tried_again() -> None:
