@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,11 @@ class Command(Program):
 
     def shown(self) -> str:
         """What anybody on the machine sees of it, and of what it has started."""
-        process = psutil.Process(self.pid)
-        of_all = [each.cmdline() for each in [process, *process.children(recursive=True)]]
-        return json.dumps(of_all)
+        found = []
+        with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+            process = psutil.Process(self.pid)
+            found += [each.cmdline() for each in [process, *process.children(recursive=True)]]
+        return json.dumps(found)
 
 
 def done(config: Path, words: Sequence[str], within: float = 400) -> tuple[int, str]:
