@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(given.config)
-        spark = spark_session(JOB, added=config.spark)
+        spark = spark_session(JOB, config.lake, added=config.spark)
         for line in exported(spark, config.lake, given.to, given.cluster):
             print(printable(line), file=sys.stderr)
 

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(given.config)
-        spark = spark_session(JOB, added=config.spark)
+        spark = spark_session(JOB, config.lake, added=config.spark)
         undo = given.undo
         lines = undone(spark, config.lake) if undo else imported(spark, config, given.place)
         for line in lines:

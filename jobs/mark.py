@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         made = mark(given.text, given.since, given.until, given.cluster, now)
         config = load(given.config)
-        spark = spark_session(JOB, added=config.spark)
+        spark = spark_session(JOB, config.lake, added=config.spark)
         print(printable(keep(spark, config.lake, made)), file=sys.stderr)
 
     return reported(JOB, run)

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         asked = questions.question(given.query, given.since, given.until, filters, now)
         config = load(given.config)
-        ask = partial(answer, spark_session("query", added=config.spark), config.lake)
+        ask = partial(answer, spark_session("query", config.lake, added=config.spark), config.lake)
         questions.check_filters(asked.filters, ask)
         rows = ask(asked.sql)
         print(written(rows, given.format, wide=given.wide), end="")

@@ -32,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         config = load(arguments.config)
-        found = status_in_spark(spark_session(JOB, added=config.spark), config, datetime.now(UTC))
+        found = status_in_spark(
+            spark_session(JOB, config.lake, added=config.spark), config, datetime.now(UTC)
+        )
         crossed = judge(found, config.limits)
         print(FORMS[arguments.format](found, crossed), end="")
         return CROSSED if crossed else 0

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _lines(config: Config, *, dry_run: bool, is_undo: bool) -> Iterator[str]:
-    spark = spark_session(JOB, added=config.spark)
+    spark = spark_session(JOB, config.lake, added=config.spark)
     if is_undo:
         now = datetime.now(UTC)
         yield from undo(spark, config.lake, now)

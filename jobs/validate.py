@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         config = load(arguments.config)
-        findings = apply(spark_session(JOB, added=config.spark), config, datetime.now(UTC))
+        findings = apply(
+            spark_session(JOB, config.lake, added=config.spark), config, datetime.now(UTC)
+        )
         print(report(findings), end="")
         return CRITICAL_FOUND if any(map(is_critical, findings)) else 0
 

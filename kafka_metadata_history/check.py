@@ -271,11 +271,7 @@ def elsewhere(lake: Lake, spark: SparkSection) -> str | None:
     """
     if lake.is_folder:
         return None
-    needs = (
-        f"with {lake.log_store}, and jars for S3"
-        if lake.log_store
-        else "with the jars and settings for it"
-    )
+    needs = "with the jars for S3" if lake.log_store else "with the jars and settings for it"
     if (artifact := lacking(lake.root or "", spark.packages)) is not None:
         needs += f"; neither spark.packages nor pyspark has {artifact}"
     return (

@@ -298,7 +298,7 @@ def with_spark(lake: Lake, spark: SparkSection | None = None) -> Ask:
     added = spark or NOTHING
     try:
         prepare(MEMORY, added)
-        return asking(spark_session("query", added=added), lake)
+        return asking(spark_session("query", lake, added=added), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error
 

@@ -33,6 +33,7 @@ from schemas.lake import (
     version_of,
 )
 from schemas.lost_commits import mend_lost_commits
+from schemas.one_driver import hold
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
 
 log = logging.getLogger("kafka_metadata_history.lake")
@@ -40,21 +41,20 @@ log = logging.getLogger("kafka_metadata_history.lake")
 _T = TypeVar("_T")
 _NOT_EMPTY = re.compile(r"NON_EMPTY_LOCATION.*\('([^'`]+)'\) is not empty")
 """Delta's error where a catalog has no table, and the folder that it would have has files."""
+SINGLE_DRIVER = "io.delta.storage.S3SingleDriverLogStore"
+"""Delta's log store for S3 unless another one is named. Its lock is of one driver."""
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
 
 
 def check_commits(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are
-    kept apart (`Lake.log_store`). Two drivers are usual here: the pipeline, and jobs/validate.py
-    beside it, or a job that takes over from another one.
+    """Raise LakeError for a lake on S3 that another driver writes: of two, one would replace what
+    the other commits. Whoever names a log store of Delta of another kind has decided.
     """
-    if lake.log_store is not None and spark.conf.get(lake.log_store, None) is None:
-        raise LakeError(
-            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only one "
-            "job ever writes, or to a LogStore with which several drivers may write: "
-            "docs/spark-clusters.md, Lakes elsewhere"
-        )
+    if lake.root is None or lake.log_store is None:
+        return
+    if spark.conf.get(lake.log_store, SINGLE_DRIVER) == SINGLE_DRIVER:
+        hold(spark, lake.root)
 
 
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:

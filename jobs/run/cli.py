@@ -11,7 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config, exposures, load
-from jobs.run.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
+from jobs.run.driver import (
+    JAVA_ERRORS,
+    JVM_IS_GONE,
+    end_with_process,
+    java_cause,
+    java_causes,
+    java_text,
+)
 from jobs.run.session import spark_session
 from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
@@ -35,6 +42,8 @@ _NO_METASTORE = (
     "SessionHiveMetaStoreClient",
     "TTransportException",
 )
+_OF_S3A = re.compile(r"\bs3a\b|software\.amazon\.awssdk")
+_PLACE = re.compile(r"s3[an]?://[^\s:'`]+")
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
     "org.apache.hadoop.fs.azurebfs.": (
@@ -95,7 +104,7 @@ def run_job(
         for line in exposures(config):
             log.warning("%s", line)
         with nullcontext() if beside is None or arguments.once else beside(config):
-            spark = spark_session(name, added=config.spark)
+            spark = spark_session(name, config.lake, added=config.spark)
             end_with_process(spark)
             if again is not None and arguments.again is not None:
                 again(spark, config, arguments.again)
@@ -153,6 +162,8 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
     cause = java_cause(error)
+    if (why := _of_store(java_causes(error))) is not None:
+        return why
     if lacking := _NO_CLASS.search(cause or java_text(error)):
         return _without_class(lacking[1], lacking[2])
     if is_of_metastore(error):
@@ -181,6 +192,17 @@ def is_of_metastore(error: BaseException) -> bool:
     asked.
     """
     return any(each in str(error) for each in _NO_METASTORE)
+
+
+def _of_store(causes: Sequence[str]) -> str | None:
+    """Say why a store does not give or take something; None for errors of something else."""
+    text = printable(" ".join(each for each in causes if _OF_S3A.search(each)))
+    if not text:
+        return None
+    from schemas.object_stores import reason  # noqa: PLC0415 - only lakes in stores need delta-rs
+
+    place, why = _PLACE.search(text), reason(text)
+    return None if why is None else f"{place[0] if place else 'the object store'}: {why}"
 
 
 def _without_class(name: str | None, scheme: str | None) -> str:

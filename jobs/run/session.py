@@ -13,6 +13,8 @@ from jobs.configuration.spark import NOTHING, SparkSection
 from jobs.run import driver
 from jobs.run.added import not_in_force, of_session
 from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.lake import Lake
+from schemas.stores_in_spark import let_reach
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -21,9 +23,11 @@ class SessionError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a session cannot carry the jobs. One line, with what to do."""
 
 
-def spark_session(name: str, *, added: SparkSection = NOTHING) -> SparkSession:
-    """The active session, or a new one with the settings that the jobs need. Raises SessionError
-    without Delta.
+def spark_session(
+    name: str, lake: Lake | None = None, *, added: SparkSection = NOTHING
+) -> SparkSession:
+    """The active session, or a new one with the settings that the jobs need, which reaches `lake`.
+    Raises SessionError without Delta, LakeError for secrets of the lake that cannot be had.
 
     `added`: the configuration's. Of its settings those count that can be set by now; a warning
     names what is not in force.
@@ -51,6 +55,8 @@ def spark_session(name: str, *, added: SparkSection = NOTHING) -> SparkSession:
     driver.know_conflicts(spark)
     if (line := not_in_force(spark, added)) is not None:
         log.warning("%s", line)
+    if lake is not None:
+        let_reach(spark, lake)
     return spark
 
 

@@ -281,7 +281,7 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
 @pytest.mark.parametrize(
     ("lake", "needs"),
     [
-        ("s3a://b/lake", ("with spark.delta.logStore.s3a.impl, and jars for S3", "hadoop-aws")),
+        ("s3a://b/lake", ("with the jars for S3", "hadoop-aws")),
         ("abfss://a@b/lake", ("with the jars and settings for it", "hadoop-azure")),
         ("lake", ()),
     ],
