@@ -175,7 +175,7 @@ def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
         f"spark.connect.grpc.binding.port={port} --class"
     )
     command = (
-        told(f"PYSPARK_PYTHON={UNPACKED}/")
+        told(f"PYSPARK_DRIVER_PYTHON=python3 PYSPARK_PYTHON={UNPACKED}/")
         .replace("--class", more)
         .replace(UNPACKED, str(packed.environment))
     )

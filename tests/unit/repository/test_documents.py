@@ -86,7 +86,7 @@ RUN_BY = {
     rf"{COMMAND} whatif\b.*": f"{OF_COMMAND}/test_whatif.py",
     rf"{SUBMIT} jobs/pipeline\.py .*\.yaml": "tests/kafka/test_pipeline.py",
     rf"{SUBMIT} (?!jobs/pipeline\.py .*\.yaml$).*": "tests/kafka/test_readme.py",
-    r"(?:PYSPARK_PYTHON=\S+ )?spark-submit --master .*": "tests/kafka/test_spark_cluster.py",
+    r"(?:PYSPARK_.* )?spark-submit --master .*": "tests/kafka/test_spark_cluster.py",
     r"SPARK_REMOTE=.*": "tests/kafka/test_spark_cluster.py",
     r"(?:uv build|uv pip install|pip install|pipx) .*": "tests/kafka/test_installed.py",
     r"python -m local_cluster .*": "tests/kafka/test_local_cluster.py",
