@@ -1,6 +1,6 @@
 """The jobs' questions to Spark beyond SQL and frames. A classic session has its driver's JVM beside
 this process, which can do it; a session of Spark Connect has a connection alone. Nothing else in
-the jobs reaches for the JVM.
+the jobs reaches for the JVM; for lakes on S3 schemas/ does.
 """
 
 import json
