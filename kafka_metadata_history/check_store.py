@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckedStore:
-    """What was found, in lines. `is_good`: whether a lake there can be read."""
+    """The lines to print. `is_good`: whether the store gives the lake, or has none yet."""
 
     lines: Sequence[str]
     is_good: bool

@@ -100,8 +100,8 @@ def _own() -> Iterator[Distribution]:
             check=False,
         )
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise PackError(f"{_CHECKOUT}: no wheel could be built of it: {said}; run make setup")
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise PackError(f"{_CHECKOUT}: no wheel could be built of it: {last}; run make setup")
         unpacked = Path(folder, "unpacked")
         for wheel in Path(folder).glob("*.whl"):
             ZipFile(wheel).extractall(unpacked)  # noqa: S202 - it was just built

@@ -93,7 +93,7 @@ def _short(comment: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Spark, or one of Java's in it, says in its first line."""
+    """The first line of an error of Spark, or of Java's error in it."""
     text = str(error)
     java = re.search(r"(?:Exception|Error): (.+)", text)
     return (java[1] if java else text.splitlines()[0]).strip()

@@ -53,7 +53,7 @@ class _Files:
         found = self._files.listStatus(place) if self._files.exists(place) else []
         return {each.getPath().getName(): each.getModificationTime() for each in found}
 
-    def take(self, name: str, text: str) -> bool:
+    def put_new(self, name: str, text: str) -> bool:
         """Put an object that must be new; return whether it was."""
         from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - Spark Connect has none
 
@@ -74,7 +74,7 @@ class _Files:
         begun.close()
 
     def text(self, name: str) -> str:
-        """What an object says."""
+        """The text of an object."""
         opened = self._files.open(self._path(name))
         try:
             return bytes(opened.readAllBytes()).decode()
@@ -127,7 +127,7 @@ def _taken(files: _Files, root: str) -> str:
             seen, since = beat, time.monotonic()
         if not beat[1] or time.monotonic() - since >= DEAD_AFTER_S:
             number = f"{int(last or 0) + 1:08d}"
-            if files.take(number, me):
+            if files.put_new(number, me):
                 break
         elif time.monotonic() >= until:
             raise LakeError(
@@ -136,7 +136,7 @@ def _taken(files: _Files, root: str) -> str:
             )
         time.sleep(LOOK_EVERY_S)
     files.put(f"{number}{_BEAT}", me)
-    if files.take(number, me):
+    if files.put_new(number, me):
         raise LakeError(
             f"{root}: the store knows no conditional puts, so nobody could tell two drivers apart: "
             "docs/object-stores.md, Several drivers"
@@ -159,8 +159,8 @@ def _renew(files: _Files, root: str, number: str, stop: Event) -> None:
             return
         if any(name.removesuffix(_BEAT) > number for name in names):
             log.critical(
-                "another driver has taken over %s, as this one had not been heard of for %.0f s: "
-                "nothing is lost, this one ends",
+                "another driver has taken over %s, as this one had not renewed its place for "
+                "%.0f s: this one ends (docs/object-stores.md, Several drivers)",
                 *(root, DEAD_AFTER_S),
             )
             logging.shutdown()

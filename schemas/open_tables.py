@@ -155,7 +155,7 @@ def list_place(lake: Lake) -> None:
 
 
 def _problem(read: Callable[[str], None], path: str) -> str | None:
-    """What is wrong with a file; None where it can be read."""
+    """The error of reading a file; None where it can be read."""
     try:
         read(path)
     except (DeltaError, OSError) as error:

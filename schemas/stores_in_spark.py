@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ _ALWAYS: Final = {
     "fs.s3a.connection.establish.timeout": "5s",
     "fs.s3a.connection.timeout": "30s",
 }
-_S3: Final = re.compile(r"s3[an]?:", re.IGNORECASE)
 
 
 def hadoop_settings(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -79,11 +77,6 @@ def passed_over(options: Mapping[str, str]) -> list[str]:
     return sorted(name for name in options if name.removeprefix("aws_") not in known)
 
 
-def is_on_s3(place: str) -> bool:
-    """Whether a URI is of S3, by any of Hadoop's names."""
-    return _S3.match(place) is not None
-
-
 def let_reach(spark: SparkSession, lake: Lake) -> None:
     """Let a session reach a lake on S3, by `storage` of the configuration. Settings that the
     session was started with count more. Raises LakeError for a reference that cannot be followed.
@@ -91,7 +84,7 @@ def let_reach(spark: SparkSession, lake: Lake) -> None:
     Secrets are set in Hadoop's configuration: neither a command line nor Spark's settings show
     them.
     """
-    if not is_on_s3(lake.root or ""):
+    if lake.log_store is None:
         return
     if not hasattr(spark, "_jvm"):
         if lake.storage:

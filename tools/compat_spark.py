@@ -33,7 +33,7 @@ HASHES = {
         "5f1abe0529a879c68e21fde16d2c40efabeb7c97ac423d6ae1222d4b73b95872",
     ],
 }
-"""What is installed -> the SHA-256 of its files (`uv pip compile --generate-hashes`)."""
+"""Name of an installed package -> the SHA-256 of its files (`uv pip compile --generate-hashes`)."""
 TESTS = (
     "tests/spark/test_session.py",
     "tests/spark/test_lake.py",

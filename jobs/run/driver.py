@@ -137,11 +137,11 @@ def last_batch(query: StreamingQuery) -> int | None:
     takes eight times the processor time.
     """
     java = getattr(query, "_jsq", None)
-    if java is not None:
-        progress = java.lastProgress()
-        return None if progress is None else int(progress.batchId())
-    told = query.lastProgress
-    return None if told is None else told.batchId
+    if java is None:
+        progress = query.lastProgress
+        return None if progress is None else progress.batchId
+    newest = java.lastProgress()
+    return None if newest is None else int(newest.batchId())
 
 
 def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSession:

@@ -62,7 +62,7 @@ def ran(config: Path, *arguments: str, **variables: str) -> subprocess.Completed
 
 
 def answered(config: Path, *arguments: str, **variables: str) -> str:
-    """What a command prints that ends well."""
+    """The output of a command, which must end well."""
     done = ran(config, *arguments, **variables)
     assert done.returncode == 0, done.stderr
     assert "\tat " not in done.stderr, done.stderr

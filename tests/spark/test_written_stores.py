@@ -55,7 +55,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(config: Path, sql: str) -> list[dict[str, Any]]:
-    """What the lake answers without a JVM."""
+    """The answer of the lake, without a JVM."""
     rows: list[dict[str, Any]] = without_spark(load(str(config)).lake)(sql).to_pylist()
     return rows
 

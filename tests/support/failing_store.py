@@ -1,5 +1,5 @@
-"""What stands before a store and answers in its place, or lets answers be lost: counted, and as
-often as a test says.
+"""A proxy before a store. It counts requests, and fails them or loses their answers as often as a
+test says.
 """
 
 import http.client
@@ -130,7 +130,7 @@ def _error(code: str) -> bytes:
 
 @contextmanager
 def failing(store: str) -> Iterator[FailingStore]:
-    """A store that fails when it is told to."""
+    """A store that fails on demand."""
     found = FailingStore(store)
     try:
         yield found

@@ -1,4 +1,4 @@
-"""What the command check says of the object store that a lake is in."""
+"""The lines of the command check about the object store of a lake."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,7 +23,7 @@ class Files:
     def names(self) -> dict[str, int]:
         return {name: at for name, (_, at) in self.objects.items()}
 
-    def take(self, name: str, text: str) -> bool:
+    def put_new(self, name: str, text: str) -> bool:
         if self._knows and name in self.objects:
             return False
         self.put(name, text)
