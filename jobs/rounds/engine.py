@@ -23,6 +23,7 @@ from jobs.rounds.lost_rounds import LostRound
 from jobs.rounds.plan import PlanJson, Rounds, States, Step, states_of, with_rows
 from jobs.rounds.stage import FoldError, broken_cluster, frame_of, give_back_memory
 from jobs.rules.memory import from_json, to_json
+from jobs.rules.takes import NOTED_AFTER
 from jobs.run.cli import Job, OfCluster, one_line
 from jobs.run.driver import JAVA_ERRORS, java_text
 from schemas.imports import IMPORT, not_whole
@@ -98,7 +99,7 @@ class Engine:
         output = output_of(self.history, context, news)
         if step is None and not output.rows:
             states = with_rows(self._states, self.history.note(context, news, None))
-            is_late = now - self._noted_at > self.history.noted_after
+            is_late = now - self._noted_at > NOTED_AFTER
             if not is_late or all(row["round"] is not None for row in states.values()):
                 self._states = states
                 return news.is_more is True
@@ -190,7 +191,7 @@ class Engine:
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
-            self._timed_round(datetime.now(UTC) + self.history.noted_after)
+            self._timed_round(datetime.now(UTC) + NOTED_AFTER)
 
     def _timed_round(self, now: datetime) -> bool:
         """One round; without a cluster whose fold fails in it, of which nothing is taken then."""

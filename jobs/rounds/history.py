@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
@@ -26,7 +26,6 @@ from jobs.rounds.live import LiveRows, part_of
 from jobs.rounds.plan import NewestStates, State, States
 from jobs.rounds.stage import Fold
 from jobs.rules.memory import loads
-from jobs.rules.takes import NOTED_AFTER
 from jobs.run.outages import Outages
 from schemas.lake import Lake
 from schemas.table import PART, Table
@@ -161,7 +160,7 @@ class History(ABC, Generic[N]):
     names: Sequence[str]
     """As internal.states has them."""
     woken_by: ClassVar[Collection[Table]] = ()
-    """A commit to one of these tables of bronze wakes it; each two minutes it looks anyway."""
+    """A commit to one of these tables of bronze wakes it; each 90 s it looks anyway."""
     after: ClassVar[Collection[str]] = ()
     """The names of histories that it takes rows of, too: each of their rounds wakes it."""
     tables: Sequence[Table]
@@ -174,8 +173,6 @@ class History(ABC, Generic[N]):
     """The column by whose hash live rows of its tables are cut into parts."""
     plan_type: ClassVar[type]
     """The dataclass of a plan."""
-    noted_after: ClassVar[timedelta] = NOTED_AFTER
-    """News that say nothing are noted once they have waited for so long."""
     other_states: ClassVar[Mapping[str, Collection[str]]] = {}
     """Name -> those of other rows of internal.states that its rounds write."""
     needs: ClassVar[Mapping[Table, str]] = {}

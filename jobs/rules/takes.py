@@ -1,7 +1,7 @@
 """The takes of a round: which polls of each cluster, and which of their records have to be read.
 
 A cluster in which nothing happens is not in a round: its polls are noted with its next news, or
-after two minutes.
+after three minutes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from jobs.rules.silver.state import Header, State
 from jobs.rules.teller import POLLS_ALONE, Teller
 from metadata_source.kinds import KAFKA
 
-NOTED_AFTER = timedelta(minutes=2)
-"""Polls that say nothing new are noted once they have waited for so long. A note is two commits,
-and `status` says from five minutes on that history is behind.
+NOTED_AFTER = timedelta(minutes=3)
+"""News that say nothing are noted once they have waited for so long. A note is two commits. A look
+comes 90 s later at most (PAUSE_S), and from five minutes on `status` says that history is behind.
 """
 
 PARTITIONS_A_PART = 20_000

@@ -15,10 +15,8 @@ from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.pipeline")
 
-PAUSE_S = 120.0
-"""How long history, or upkeep, waits where nothing wakes it: of a cluster at rest, which a commit a
-minute wakes, it is woken before.
-"""
+PAUSE_S = 90.0
+"""How long history, or upkeep, waits where nothing wakes it: a commit of polls mostly does."""
 
 AGAIN_AFTER_S, AGAIN_WITHIN_S = 1.0, 60.0
 """How long after a failure it is tried again; each further one doubles that, up to the other."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +48,6 @@ class Counting(History[News]):
     tables = (LAG_STATES,)
     live = (LAG_STATES,)
     plan_type = CountPlan
-    noted_after = timedelta(minutes=3)
 
     def __init__(self, named: Sequence[tuple[str, str]], most: int = 100) -> None:
         self.named, self.most, self.is_due = named, most, False
