@@ -73,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         help="given to the brokers in turn",
     )
     up.add_argument(
-        "--sasl-ssl", action="store_true", help="a second listener: TLS and SCRAM-SHA-512"
+        "--sasl-ssl",
+        action="store_true",
+        help="a second listener: TLS and SCRAM-SHA-512; needs the package cryptography",
     )
     up.add_argument(
         "--zookeeper",

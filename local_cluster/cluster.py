@@ -6,6 +6,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -92,6 +93,11 @@ class LocalCluster(RunningNodes):
         if isolatable and (controllers is None or detached is not None):
             raise LocalClusterError(
                 "isolatable=True: a cluster of this process's own, with controllers=1 or more"
+            )
+        if sasl_ssl and find_spec("cryptography") is None:
+            raise LocalClusterError(
+                "a SASL_SSL listener needs certificates: install the package cryptography, which "
+                "makes them"
             )
         super().__init__(kafka_version, java_options, detached)
         self.cluster_id = _random_uuid()

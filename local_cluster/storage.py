@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from local_cluster.certificates import Authority
 from local_cluster.errors import LocalClusterError
 from local_cluster.files import last_lines, node_files
 from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
@@ -41,6 +40,8 @@ def write_configuration(folder: Path, nodes: Mapping[int, Node], settings: Setti
     """Make the folders of all nodes, and write their configuration."""
     listeners = tuple(settings.listeners)
     if settings.users:
+        from local_cluster.certificates import Authority  # noqa: PLC0415 - not everybody has it
+
         keystore = folder / "keystore.pem"
         authority = Authority.create("local_cluster")
         authority.write_certificate(authority_file(folder))

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HASHES = {
@@ -95,12 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _said(pair: Pair) -> str:
     with TemporaryDirectory(prefix="compat-spark-") as folder:
         clone, environment = Path(folder, "repository"), Path(folder, "venv")
-        _run("git", "clone", "--quiet", "--no-hardlinks", ROOT, clone)
+        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
         try:
             _jars(pair, clone)
+            make_environment(pair, environment)
         except UntriedError as error:
             return f"untried: {error}"
-        _environment(pair, environment)
         path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         tests = [environment / "bin" / "python", "-m", "pytest", "-q", "-n", "0", *TESTS]
         own = os.environ | {"PATH": path, "PYTHONPATH": str(clone)}
@@ -129,8 +128,8 @@ def _jars(pair: Pair, clone: Path) -> None:
         raise UntriedError(done.stderr.strip().splitlines()[-1].rpartition("Error: ")[2])
 
 
-def _environment(pair: Pair, environment: Path) -> None:
-    """Make an environment with a pair, before all that is installed here."""
+def make_environment(pair: Pair, environment: Path) -> None:
+    """Make an environment with a pair, before all that is installed here. Raises UntriedError."""
     venv.create(environment, symlinks=True)
     (packages,) = environment.glob("lib/python3.*/site-packages")
     (packages / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
@@ -138,11 +137,11 @@ def _environment(pair: Pair, environment: Path) -> None:
     requirements.write_text(pair.requirements, "utf-8")
     pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install"]
     how = ["--quiet", "--require-hashes", "--no-deps", "--no-build-isolation", "--no-compile"]
-    _run(*pip, *how, "--ignore-installed", "--requirement", requirements)
-
-
-def _run(*command: Any) -> None:
-    subprocess.run([str(word) for word in command], check=True)
+    what = ["--ignore-installed", "--requirement", requirements]
+    done = subprocess.run([*pip, *how, *what], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        raise UntriedError(lines[-1].removeprefix("ERROR: ") if lines else done.stderr)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import sys
+import warnings
 from urllib.parse import urlsplit
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -39,7 +40,10 @@ def spark_session(
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     for setting, value in of_session(added).items():
         builder = builder.config(setting, value)
-    spark = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # PySpark shows the values that a server of Spark Connect refuses; names follow below.
+        warnings.filterwarnings("ignore", "Failed to set ", UserWarning)
+        spark = builder.getOrCreate()
     found = "nothing"
     try:
         spark.catalog.tableExists("delta.`/does/not/exist`")

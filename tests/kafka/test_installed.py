@@ -93,6 +93,10 @@ def test_a_user_without_the_checkout(
     command("query", "timeline", status=1)  # no configuration yet
     servers = cluster.bootstrap_servers
     command("init", "--alias", "orders", "--bootstrap", servers, "--lake", "lake")
+    configuration = tmp_path / "kafka-metadata-history.yaml"
+    # The one poll is good enough for status and validate until all is done, however long it takes.
+    seldom = configuration.read_text().replace("pollInterval: 30s", "pollInterval: 1h")
+    configuration.write_text(seldom)
     assert command("check").stdout.startswith("orders: polled in ")
     command("query", "timeline", status=1)  # no lake yet
     command("run", "--once")
@@ -102,14 +106,13 @@ def test_a_user_without_the_checkout(
     health = command("query", "health", "--format", "json")
     (row,) = map(json.loads, health.stdout.splitlines())
     assert (row["cluster"], row["failed_polls"]) == ("orders", 0)
-    assert row["status"] in {"ok", "late"}, "late: nobody has polled since"
+    assert row["status"] == "ok"
     assert "1 row, by DuckDB" in health.stderr
     assert json.loads(command("status", "--format", "json").stdout)["crossed"] == []
     command("maintain")
     command("status")
     assert "rule" in command("validate").stdout
-    text = (tmp_path / "kafka-metadata-history.yaml").read_text()
-    (tmp_path / "elsewhere.yaml").write_text(text.replace("lake: lake", "lake: other"))
+    (tmp_path / "elsewhere.yaml").write_text(seldom.replace("lake: lake", "lake: other"))
     for line in commands(r"kafka-metadata-history (?:export|import) .* ?/backup/kafka"):
         command(*shlex.split(line.replace("/backup", str(tmp_path / "backup")))[1:])
     copied = command(
@@ -191,8 +194,9 @@ def test_an_environment_for_a_cluster_is_packed_of_what_pipx_has_installed(
 
     assert "--config" in said_by(script, "--help")
     assert "--config" in said_by(script.with_name("validate.py"), "--help")
-    versions = "import great_expectations, pyspark; print(pyspark.__version__)"
-    assert said_by("-c", versions) == f"{pyspark.__version__}\n"
+    versions = tmp_path / "versions.py"  # PySpark takes whatever -c does for its own doctests
+    versions.write_text("import great_expectations, pyspark; print(pyspark.__version__)")
+    assert said_by(versions) == f"{pyspark.__version__}\n"
     command(*shlex.split(pack)[1:], status=1)  # it is there already
 
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from local_cluster import LocalCluster, LocalClusterError, ports, zookeeper
+from local_cluster import __main__ as commands
 from local_cluster.listeners import SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
     CONTROLLER,
@@ -47,6 +48,17 @@ def test_racks_go_round_the_brokers_alone():
 def test_a_cluster_without_nodes_is_refused(brokers, controllers, named):
     with pytest.raises(LocalClusterError, match=named):
         LocalCluster(brokers=brokers, controllers=controllers)
+
+
+def test_certificates_need_a_package_that_the_wheel_does_not_bring(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(commands, "HOME", tmp_path)
+    monkeypatch.setattr(commands, "CLUSTER", tmp_path / "cluster")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert commands.main(["up", "--sasl-ssl"]) == 1
+    assert capsys.readouterr().err == (
+        "a SASL_SSL listener needs certificates: install the package cryptography, which makes "
+        "them\n"
+    )
 
 
 def test_listeners_follow_from_the_roles():

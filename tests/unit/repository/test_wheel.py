@@ -10,9 +10,12 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from hatch_build import PlainImportError, renamed
 from jobs.validation import validity
@@ -48,11 +51,24 @@ for job in jobs:
             shown["jobs"][job] = [end.code, out.getvalue()]
 print(json.dumps(shown))
 """
+OF_EXTRAS = [
+    "kafka_metadata_history.agents.server",
+    "kafka_metadata_history.agents.tools",
+    "kafka_metadata_history.jobs.validation.expectations",
+    "kafka_metadata_history.jobs.validation.run",
+    "kafka_metadata_history.local_cluster.certificates",
+]
+"""Modules that cannot be imported without packages which the wheel alone does not bring."""
 IMPORT_ALL = """
 import importlib, json, sys
-strangers, site, *modules = sys.argv[1:]
-sys.path[:0] = [strangers, site]
+path, lacking, modules, of_extras = json.loads(sys.argv[1])
+sys.path[:0] = path
+sys.modules |= dict.fromkeys(lacking)
 for module in modules:
+    importlib.import_module(module)
+for name in lacking:
+    del sys.modules[name]
+for module in of_extras:
     importlib.import_module(module)
 print(json.dumps({name: getattr(sys.modules[name], "__file__", None) for name in sys.modules}))
 """
@@ -104,6 +120,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_module_is_imported_beside_others_packages_of_our_folders_names(
     site: Path, tmp_path: Path
 ) -> None:
+    """And without the packages of the extras, unless it is of one."""
     tops = {each.name.removesuffix(".py") for each in site.iterdir() if each.suffix != ".dist-info"}
     assert {
         each for each in tops if not each.startswith(("kafka_metadata_history", "pyspark_kafka_"))
@@ -113,13 +130,37 @@ def test_each_module_is_imported_beside_others_packages_of_our_folders_names(
         for file in site.rglob("*.py")
     )
     assert len(modules) > 400
-    others = strangers(tmp_path, PLACES)
-    command = [sys.executable, "-I", "-W", "ignore", "-c", IMPORT_ALL, str(others), str(site)]
-    done = subprocess.run([*command, *modules], capture_output=True, text=True, check=False)
+    path = [str(strangers(tmp_path, PLACES)), str(site)]
+    brought = without_extras("kafka-metadata-history")
+    lacking = [
+        name
+        for name, by in packages_distributions().items()
+        if brought.isdisjoint(map(canonicalize_name, by)) and name not in tops
+    ]
+    assert {"cryptography", "great_expectations", "mcp"} <= set(lacking)
+    plain = [each for each in modules if each not in OF_EXTRAS]
+    asked = json.dumps([path, lacking, plain, OF_EXTRAS])
+    command = [sys.executable, "-I", "-W", "ignore", "-c", IMPORT_ALL, asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     imported = json.loads(done.stdout)
     assert {each: imported[each] for each in PLACES if each in imported} == {}
     assert [each for each in modules if not imported[each].startswith(f"{site}/")] == []
+
+
+def without_extras(package: str) -> set[str]:
+    """The names of all packages that come with a package."""
+    found: set[str] = set()
+    more = {package}
+    while more:
+        found |= more
+        requirements = {Requirement(line) for each in more for line in requires(each) or ()}
+        more = {
+            canonicalize_name(each.name)
+            for each in requirements
+            if each.marker is None or each.marker.evaluate()
+        } - found
+    return found
 
 
 def test_no_module_names_another_one_by_its_folder(site: Path) -> None:

@@ -5,12 +5,23 @@ dict here.
 import gc
 import re
 import socket
+import warnings
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from jobs.run.session import COMPILED_FROM, SessionError, check_server, session_for
+from jobs.configuration.spark import SparkSection
+from jobs.run.driver import RELEASED_ON_EXIT
+from jobs.run.session import (
+    COMPILED_FROM,
+    SessionError,
+    check_server,
+    session_for,
+    spark_session,
+)
 
 
 class Settings(dict[str, str]):
@@ -82,3 +93,20 @@ def test_a_server_that_is_not_there_is_said_at_once_and_no_token() -> None:
         check_server(f"sc://127.0.0.1:{port}/;use_ssl=true")
     for other in ("", "local[2]"):
         check_server(other)
+
+
+def test_values_of_settings_that_a_server_refuses_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As PySpark shows them; whose settings they are is known (jobs/run/added.py)."""
+
+    def built(_: object) -> Any:
+        warnings.warn("Failed to set spark.a to Some(secret) due to [CANNOT_MODIFY]", stacklevel=1)
+        return SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda _: False))
+
+    for name in ("PYSPARK_PYTHON", RELEASED_ON_EXIT):
+        monkeypatch.setenv(name, "true")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", built)
+    with pytest.raises(SessionError, match="has no Delta"):
+        spark_session("test", added=SparkSection(settings={"spark.a": "secret"}))
