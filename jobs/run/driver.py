@@ -130,6 +130,17 @@ def take_pool(spark: SparkSession, pool: str) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
+def make_active(spark: SparkSession) -> None:
+    """Let what this thread writes into a catalog be looked up with the settings of this session.
+
+    Spark takes those of the session that is active in the thread of the JVM, and in most of
+    Python's threads none is: without ours the catalog is not Delta's.
+    """
+    if has_jvm(spark):
+        java = cast("Any", spark)._jsparkSession  # noqa: SLF001
+        java.setActiveSession(java)
+
+
 def last_batch(query: StreamingQuery) -> int | None:
     """The number of the batch that a query has done last; None before any.
 
