@@ -18,6 +18,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from metadata_source.text import printable
+
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -77,6 +79,28 @@ def java_causes(error: BaseException) -> list[str]:
             causes.append(str(java.toString()))
             java = java.getCause()
     return causes
+
+
+_NO_METASTORE = (
+    "Could not connect to meta store",
+    "SessionHiveMetaStoreClient",
+    "TTransportException",
+)
+
+
+def is_of_metastore(error: BaseException) -> bool:
+    """Whether an error says that Hive's metastore does not answer: nothing is wrong with what was
+    asked.
+    """
+    return any(each in str(error) for each in _NO_METASTORE)
+
+
+def without_metastore(error: BaseException) -> str:
+    """Say why Hive's metastore does not answer, and what to do. One line."""
+    return (
+        f"Hive's metastore does not answer ({printable(java_cause(error).partition(chr(10))[0])}): "
+        "start it, or correct spark.hadoop.hive.metastore.uris"
+    )
 
 
 def jars(spark: SparkSession) -> set[str]:
