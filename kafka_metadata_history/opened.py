@@ -309,8 +309,8 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
-    from jobs.run.cli import is_of_metastore, one_line  # noqa: PLC0415
-    from jobs.run.driver import JAVA_ERRORS  # noqa: PLC0415
+    from jobs.run.cli import one_line  # noqa: PLC0415
+    from jobs.run.driver import JAVA_ERRORS, is_of_metastore  # noqa: PLC0415
     from kafka_metadata_history.answers.in_spark import answer, rows_of  # noqa: PLC0415
 
     tried: set[str] = set()

@@ -15,9 +15,11 @@ from jobs.run.driver import (
     JAVA_ERRORS,
     JVM_IS_GONE,
     end_with_process,
+    is_of_metastore,
     java_cause,
     java_causes,
     java_text,
+    without_metastore,
 )
 from jobs.run.session import spark_session
 from metadata_source.text import let_write_all, printable
@@ -36,11 +38,6 @@ _OWN = (f"{LakeError.__module__}.", str(__package__).removesuffix("run"))
 _NO_CLASS = re.compile(
     r"(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?([\w.$/]+)"
     r"|No FileSystem for scheme \"?(\w+)"
-)
-_NO_METASTORE = (
-    "Could not connect to meta store",
-    "SessionHiveMetaStoreClient",
-    "TTransportException",
 )
 _OF_S3A = re.compile(r"\bs3a\b|software\.amazon\.awssdk")
 _PLACE = re.compile(r"s3[an]?://[^\s:'`]+")
@@ -167,10 +164,7 @@ def one_line(error: BaseException) -> str:
     if lacking := _NO_CLASS.search(cause or java_text(error)):
         return _without_class(lacking[1], lacking[2])
     if is_of_metastore(error):
-        return (
-            f"Hive's metastore does not answer ({printable(cause.partition(chr(10))[0])}): start "
-            "it, or correct spark.hadoop.hive.metastore.uris"
-        )
+        return without_metastore(error)
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(_OWN)]
@@ -185,13 +179,6 @@ def one_line(error: BaseException) -> str:
     if line.endswith("awaitResult:") and cause:
         return cause
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"
-
-
-def is_of_metastore(error: BaseException) -> bool:
-    """Whether an error says that Hive's metastore does not answer: nothing is wrong with what was
-    asked.
-    """
-    return any(each in str(error) for each in _NO_METASTORE)
 
 
 def _of_store(causes: Sequence[str]) -> str | None:

@@ -18,6 +18,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from metadata_source.text import printable
+
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -79,6 +81,28 @@ def java_causes(error: BaseException) -> list[str]:
     return causes
 
 
+_NO_METASTORE = (
+    "Could not connect to meta store",
+    "SessionHiveMetaStoreClient",
+    "TTransportException",
+)
+
+
+def is_of_metastore(error: BaseException) -> bool:
+    """Whether an error says that Hive's metastore does not answer: nothing is wrong with what was
+    asked.
+    """
+    return any(each in str(error) for each in _NO_METASTORE)
+
+
+def without_metastore(error: BaseException) -> str:
+    """Say why Hive's metastore does not answer, and what to do. One line."""
+    return (
+        f"Hive's metastore does not answer ({printable(java_cause(error).partition(chr(10))[0])}): "
+        "start it, or correct spark.hadoop.hive.metastore.uris"
+    )
+
+
 def jars(spark: SparkSession) -> set[str]:
     """Return the file names of the jars on the driver's class path; over Spark Connect none, since
     a server does not show it.
@@ -128,6 +152,17 @@ def take_pool(spark: SparkSession, pool: str) -> None:
     """Let jobs of this thread share the slots with those of other pools."""
     if has_jvm(spark):
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def make_active(spark: SparkSession) -> None:
+    """Let what this thread writes into a catalog be looked up with the settings of this session.
+
+    Spark takes those of the session that is active in the thread of the JVM, and in most of
+    Python's threads none is: without ours the catalog is not Delta's.
+    """
+    if has_jvm(spark):
+        java = cast("Any", spark)._jsparkSession  # noqa: SLF001
+        java.setActiveSession(java)
 
 
 def last_batch(query: StreamingQuery) -> int | None:

@@ -48,6 +48,8 @@ def spark_session(
     try:
         spark.catalog.tableExists("delta.`/does/not/exist`")
     except AnalysisException as error:
+        if driver.is_of_metastore(error):
+            raise SessionError(driver.without_metastore(error)) from error
         found = (error.getCondition() or str(error)).split(".")[0]
     if "DELTA" not in found:
         raise SessionError(

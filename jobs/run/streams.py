@@ -9,12 +9,13 @@ from contextlib import suppress
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from jobs.configuration.config import Config
 from jobs.rounds.plan import OvertakenError
 from jobs.run.checkpoints import check_checkpoint
 from jobs.run.cli import one_line
-from jobs.run.driver import JAVA_ERRORS, java_causes, java_text
+from jobs.run.driver import JAVA_ERRORS, java_causes, java_text, make_active
 from metadata_source import register
 from metadata_source.backoff import backoff_s
 from metadata_source.errors import (
@@ -27,7 +28,7 @@ from metadata_source.errors import (
 )
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import CLUSTERS
-from schemas.lake import LakeError
+from schemas.lake import Lake, LakeError
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.streams")
@@ -64,11 +65,17 @@ def append_stream(
     writer = (
         writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
     )
-    return (
-        writer.start(lake.path(table))
-        if lake.root is not None
-        else writer.toTable(lake.identifier(table))
-    )
+    return start_writing(spark, writer, lake, table)
+
+
+def start_writing(
+    spark: SparkSession, writer: DataStreamWriter, lake: Lake, table: Table
+) -> StreamingQuery:
+    """Start the query that appends to a table; from any thread."""
+    if lake.root is not None:
+        return writer.start(lake.path(table))
+    make_active(spark)
+    return writer.toTable(lake.identifier(table))
 
 
 _OF_ANOTHER = ("CONCURRENT_STREAM_LOG_UPDATE", "DELTA_CONCURRENT_TRANSACTION")

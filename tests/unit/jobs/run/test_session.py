@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from jobs.configuration.spark import SparkSection
@@ -110,3 +111,18 @@ def test_values_of_settings_that_a_server_refuses_are_not_shown(
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", built)
     with pytest.raises(SessionError, match="has no Delta"):
         spark_session("test", added=SparkSection(settings={"spark.a": "secret"}))
+
+
+def test_a_metastore_that_is_gone_is_not_taken_for_a_session_without_delta(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: str) -> bool:
+        raise AnalysisException("HiveException: Could not connect to meta store using any URI")
+
+    found = SimpleNamespace(catalog=SimpleNamespace(tableExists=fail))
+    for name in ("PYSPARK_PYTHON", RELEASED_ON_EXIT):
+        monkeypatch.setenv(name, "true")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: found)
+    with pytest.raises(SessionError, match="Hive's metastore does not answer"):
+        spark_session("test")
