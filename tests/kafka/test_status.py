@@ -139,7 +139,7 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
         pipelined.wait_for_batches(1)
         error = "ERROR kafka_metadata_history.rounds: cluster locked"
         pipelined.until(lambda: error in pipelined.log(), "the line")
-        # Polls that say nothing new are noted after two minutes.
+        # Polls that say nothing new are noted after three minutes.
         failing = "0 cluster(s) polled, 1 failing"
         pipelined.until(lambda: failing in pipelined.log(), "a round")
         exit_status, table = asked("table")

@@ -165,12 +165,12 @@ def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_pat
     before = versions(lake), version(lake, ROUNDS)
     assert not history.round(now())
     assert (versions(lake), version(lake, ROUNDS)) == before
-    assert history.round(now(after=130)), "polls are noted after two minutes"
+    assert history.round(now(after=190)), "polls are noted after three minutes"
     assert states(lake)["calm"]["last_poll"].endswith("2")
     polled.poll(3, 2)
     assert not history.round(now())
     assert states(lake)["calm"]["last_poll"].endswith("2")
-    assert history.round(now(after=130))
+    assert history.round(now(after=190))
     assert {row["last_poll"][-1] for row in states(lake).values()} == {"3"}
     same = before[0] | {STATE.full_name: before[0][STATE.full_name] + 2}
     assert versions(lake) == same, "notes are kept in one table"

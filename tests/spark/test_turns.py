@@ -147,7 +147,7 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
 
     with pytest.raises(LakeError, match="the controllers' log of prod is part of its history"):
         history.again(ALIAS)
-    history.round(LATER + timedelta(minutes=2))
+    history.round(LATER + timedelta(minutes=4))
     expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
     assert not rows_of(lake, bronze.CLUSTER_LOG)
 
