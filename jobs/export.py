@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from jobs.configuration.config import load
 from jobs.copies.exported import exported
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import reading_session
 from metadata_source.text import printable
 
 JOB = "export"
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(given.config)
-        spark = spark_session(JOB, config.lake, added=config.spark)
+        spark = reading_session(JOB, config)
         for line in exported(spark, config.lake, given.to, given.cluster):
             print(printable(line), file=sys.stderr)
 

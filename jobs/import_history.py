@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from jobs.configuration.config import load
 from jobs.copies.imported import imported, undone
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from metadata_source.text import printable
 
 JOB = "import_history"
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(given.config)
-        spark = spark_session(JOB, config.lake, added=config.spark)
+        spark = writing_session(JOB, config)
         undo = given.undo
         lines = undone(spark, config.lake) if undo else imported(spark, config, given.place)
         for line in lines:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from jobs.upkeep.upkeep import keep_up
-from schemas.in_spark import check_commits, check_tables
+from schemas.in_spark import check_tables
 from schemas.internal import STATE
 
 JOB = "maintain"
@@ -27,9 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         config = load(arguments.config)
-        spark = spark_session(JOB, config.lake, added=config.spark)
+        spark = writing_session(JOB, config)
         check_tables(spark, config.lake, [STATE])
-        check_commits(spark, config.lake)
         keep_up(spark, config.lake, config.bronze_retention, config.kept, datetime.now(UTC))
 
     return reported(JOB, run)

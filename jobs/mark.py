@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from jobs.upkeep.marks import keep, mark
 from metadata_source.text import printable
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         made = mark(given.text, given.since, given.until, given.cluster, now)
         config = load(given.config)
-        spark = spark_session(JOB, config.lake, added=config.spark)
+        spark = writing_session(JOB, config)
         print(printable(keep(spark, config.lake, made)), file=sys.stderr)
 
     return reported(JOB, run)

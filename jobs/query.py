@@ -11,7 +11,7 @@ from functools import partial
 
 from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import reading_session
 from kafka_metadata_history.answers import questions
 from kafka_metadata_history.answers.in_spark import answer
 from kafka_metadata_history.answers.text import FORMS, written
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         now = datetime.now(UTC)
         asked = questions.question(given.query, given.since, given.until, filters, now)
         config = load(given.config)
-        ask = partial(answer, spark_session("query", config.lake, added=config.spark), config.lake)
+        ask = partial(answer, reading_session("query", config), config.lake)
         questions.check_filters(asked.filters, ask)
         rows = ask(asked.sql)
         print(written(rows, given.format, wide=given.wide), end="")

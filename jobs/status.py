@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from jobs.configuration.config import load
 from jobs.configuration.limits import CROSSED
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import reading_session
 from kafka_metadata_history.answers.in_spark import status_in_spark
 from kafka_metadata_history.answers.status_text import FORMS
 from kafka_metadata_history.answers.thresholds import judge
@@ -32,9 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         config = load(arguments.config)
-        found = status_in_spark(
-            spark_session(JOB, config.lake, added=config.spark), config, datetime.now(UTC)
-        )
+        found = status_in_spark(reading_session(JOB, config), config, datetime.now(UTC))
         crossed = judge(found, config.limits)
         print(FORMS[arguments.format](found, crossed), end="")
         return CROSSED if crossed else 0

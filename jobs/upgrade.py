@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from jobs.configuration.config import Config, load
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import reading_session, writing_session
 from jobs.upkeep.checkpoint_of_polls import set_aside, set_aside_once
 from jobs.upkeep.undo import undo
 from jobs.upkeep.upgrade import planned, upgrade
@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _lines(config: Config, *, dry_run: bool, is_undo: bool) -> Iterator[str]:
-    spark = spark_session(JOB, config.lake, added=config.spark)
+    session = reading_session if dry_run else writing_session
+    spark = session(JOB, config)
     if is_undo:
         now = datetime.now(UTC)
         yield from undo(spark, config.lake, now)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from jobs.validation.run import apply, is_critical, report
 
 JOB = "validate"
@@ -29,9 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         config = load(arguments.config)
-        findings = apply(
-            spark_session(JOB, config.lake, added=config.spark), config, datetime.now(UTC)
-        )
+        findings = apply(writing_session(JOB, config), config, datetime.now(UTC))
         print(report(findings), end="")
         return CRITICAL_FOUND if any(map(is_critical, findings)) else 0
 

@@ -33,7 +33,6 @@ from schemas.lake import (
     version_of,
 )
 from schemas.lost_commits import mend_lost_commits
-from schemas.one_driver import hold
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
 
 log = logging.getLogger("kafka_metadata_history.lake")
@@ -41,29 +40,16 @@ log = logging.getLogger("kafka_metadata_history.lake")
 _T = TypeVar("_T")
 _NOT_EMPTY = re.compile(r"NON_EMPTY_LOCATION.*\('([^'`]+)'\) is not empty")
 """Delta's error where a catalog has no table, and the folder that it would have has files."""
-SINGLE_DRIVER = "io.delta.storage.S3SingleDriverLogStore"
-"""Delta's log store for S3 unless another one is named. Its lock is of one driver."""
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
-
-
-def check_commits(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError for a lake on S3 that another driver writes: of two, one would replace what
-    the other commits. Whoever names a log store of Delta of another kind has decided.
-    """
-    if lake.root is None or lake.log_store is None:
-        return
-    if spark.conf.get(lake.log_store, SINGLE_DRIVER) == SINGLE_DRIVER:
-        hold(spark, lake.root)
 
 
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
     """Make the tables that are missing, refuse what does not fit.
 
     Raises LakeError, in one line, for a table that is not ours, is of another version, lacks a
-    column or has one of another type, for a lake that cannot be written, and as `check_commits`.
+    column or has one of another type, and for a lake that cannot be written.
     """
-    check_commits(spark, lake)
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
     found = _side_by_side(partial(_is_there, spark, lake), tables)
@@ -78,7 +64,6 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
     One look is enough where the lake says that its tables were found as this program makes them,
     and their folders are there.
     """
-    check_commits(spark, lake)
     check_catalog(spark, lake)
     for line in mend_lost_commits(lake):
         log.error("%s", line)

@@ -13,7 +13,7 @@ from jobs.copies.parquet import read
 from jobs.run.driver import delete_folder
 from jobs.run.side_by_side import side_by_side
 from jobs.upkeep.upgrade import upgrade
-from schemas.in_spark import check_commits, table_exists
+from schemas.in_spark import table_exists
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, Lake
 from schemas.table import LAKE_VERSION, Table, sql_string
@@ -33,7 +33,6 @@ def of_this_version(
         return
     # Where checkpoints are, there is room that all of Spark reaches.
     lake = Lake(root=f"{config.checkpoints.rstrip('/')}/import-{manifest.id}")
-    check_commits(spark, lake)
     delete_folder(spark, str(lake))  # of a run that was killed
     try:
         _make(spark, lake, manifest, place)

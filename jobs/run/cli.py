@@ -21,7 +21,7 @@ from jobs.run.driver import (
     java_text,
     without_metastore,
 )
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
 
@@ -101,7 +101,7 @@ def run_job(
         for line in exposures(config):
             log.warning("%s", line)
         with nullcontext() if beside is None or arguments.once else beside(config):
-            spark = spark_session(name, config.lake, added=config.spark)
+            spark = writing_session(name, config)
             end_with_process(spark)
             if again is not None and arguments.again is not None:
                 again(spark, config, arguments.again)

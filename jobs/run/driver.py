@@ -1,13 +1,13 @@
 """The jobs' questions to Spark beyond SQL and frames. A classic session has its driver's JVM beside
-this process, which can do it; a session of Spark Connect has a connection alone. Nothing else in
-the jobs reaches for the JVM; for lakes on S3 schemas/ does.
+this process, which can do it; a session of Spark Connect has a connection alone. Nothing else
+reaches for the JVM.
 """
 
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,6 +177,16 @@ def last_batch(query: StreamingQuery) -> int | None:
         return None if progress is None else progress.batchId
     newest = java.lastProgress()
     return None if newest is None else int(newest.batchId())
+
+
+def give_hadoop(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set what Hadoop's file systems read, but for what the session was started with. Neither a
+    command line nor Spark's settings show it.
+    """
+    hadoop = cast("Any", spark)._jsc.hadoopConfiguration()  # noqa: SLF001
+    for name, value in settings.items():
+        if spark.conf.get(f"spark.hadoop.{name}", None) is None:
+            hadoop.set(name, value)
 
 
 def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
@@ -362,6 +372,10 @@ _LOST_BYTES = ("EOFException", "ChecksumException", "Not a checksum file")
 """Hadoop's errors where a file, or that with its checksums, has lost bytes."""
 
 
+_MUST_BE_NEW = "fs.option.create.conditional.overwrite"
+_NOT_NEW = ("RemoteFileChangedException", "FileAlreadyExistsException")
+
+
 class Folder:
     """The files of a folder, by Spark's own way to files: it may be wherever that reaches."""
 
@@ -408,13 +422,27 @@ class Folder:
             return None
         return found
 
-    def write(self, name: str, text: str) -> None:
-        """Write a new file."""
-        opened = self._files.create(self._path(name), False)
+    def write(self, name: str, text: str, *, replacing: bool = False) -> None:
+        """Write a new file. `replacing`: or in the place of one."""
+        opened = self._files.create(self._path(name), replacing)
         try:
             opened.write(text.encode())
         finally:
             opened.close()
+
+    def put_new(self, name: str, text: str) -> bool:
+        """Put an object into a store, on the condition that it is new (S3A: `If-None-Match: *`);
+        return whether it was.
+        """
+        begun = self._files.createFile(self._path(name)).must(_MUST_BE_NEW, True).build()
+        try:
+            begun.write(text.encode())
+            begun.close()
+        except JAVA_ERRORS as error:
+            if any(kind in java_text(error) for kind in _NOT_NEW):
+                return False
+            raise
+        return True
 
     def delete(self, name: str) -> None:
         """Delete a file."""

@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.configuration.config import Config
 from jobs.configuration.spark import NOTHING, SparkSection
 from jobs.run import driver
 from jobs.run.added import not_in_force, of_session
+from jobs.run.object_stores import let_reach
+from jobs.run.one_driver import hold
 from metadata_source.errors import KafkaMetadataHistoryError
 from schemas.lake import Lake
-from schemas.stores_in_spark import let_reach
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -63,6 +65,20 @@ def spark_session(
         log.warning("%s", line)
     if lake is not None:
         let_reach(spark, lake)
+    return spark
+
+
+def reading_session(name: str, config: Config) -> SparkSession:
+    """The session of a job that reads the lake of its configuration; see spark_session."""
+    return spark_session(name, config.lake, added=config.spark)
+
+
+def writing_session(name: str, config: Config) -> SparkSession:
+    """The session of a job that writes that lake. Raises LakeError, too, where another driver
+    writes it, and the lake bears one alone.
+    """
+    spark = reading_session(name, config)
+    hold(spark, config.lake)
     return spark
 
 

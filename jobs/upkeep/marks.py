@@ -12,7 +12,7 @@ from jobs.rounds.plan import states_of
 from kafka_metadata_history.answers.questions import QueryError, moment, shown
 from metadata_source.text import did_you_mean
 from schemas.gold import MARKS
-from schemas.in_spark import check_commits, check_tables
+from schemas.in_spark import check_tables
 from schemas.internal import STATE
 from schemas.lake import Lake
 
@@ -59,7 +59,6 @@ def keep(spark: SparkSession, lake: Lake, made: Mark) -> str:
     Raises LakeError for a lake that lacks the table, QueryError for a cluster without history.
     """
     check_tables(spark, lake, (STATE, MARKS))
-    check_commits(spark, lake)
     cluster = made["cluster"]
     known = sorted({alias for _, alias in states_of(spark, lake) if alias})
     if cluster is not None and cluster not in known:

@@ -32,7 +32,7 @@ from jobs.upkeep.changing import (
     take_over,
 )
 from jobs.upkeep.undo import let_go
-from schemas.in_spark import OF_LAKE, check_commits, ensure_tables
+from schemas.in_spark import OF_LAKE, ensure_tables
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, UPGRADE, Lake, LakeError, older_todo
 from schemas.lake import version_of as version_noted
@@ -137,7 +137,6 @@ def _found(spark: SparkSession, lake: Lake) -> dict[Table, Found]:
     """
     if not has_jvm(spark):
         raise LakeError(f"{lake}: {UPGRADE} needs a session of its own, not Spark Connect")
-    check_commits(spark, lake)
 
     def look(table: Table) -> Found | None:
         if table.older is not None and is_there(spark, lake, table.older):

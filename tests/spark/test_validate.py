@@ -419,7 +419,7 @@ def test_the_exit_status_is_for_schedulers(
         for each in severities
     ]
     monkeypatch.setattr(validate, "load", lambda _: config)
-    monkeypatch.setattr(validate, "spark_session", lambda *_, **__: None)
+    monkeypatch.setattr(validate, "writing_session", lambda *_, **__: None)
     monkeypatch.setattr(validate, "apply", lambda *_: [held, *found])
     assert validate.main(["--config", "x.yaml"]) == status
     printed = capsys.readouterr().out

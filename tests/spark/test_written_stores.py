@@ -61,13 +61,15 @@ def asked(config: Path, sql: str) -> list[dict[str, Any]]:
 
 
 def check_polls(config: Path, *kinds: str) -> None:
-    """Each poll is there once. `kinds`: of those that may have failed."""
+    """Each poll is there once. `kinds`: of those that may have failed; on a busy machine one may
+    be due while the one before is still running.
+    """
     rows = asked(
         config, "SELECT stream, n, error_kind FROM bronze.metadata_polls WHERE record = 'poll'"
     )
     numbers = Counter((row["stream"], row["n"]) for row in rows)
     assert max(numbers.values()) == 1
-    assert {row["error_kind"] for row in rows} <= {None, *kinds}
+    assert {row["error_kind"] for row in rows} <= {None, "overlapped", *kinds}
     if "handed_over" not in kinds:  # One row stands for several.
         assert len(rows) == max(n for _, n in numbers) + 1
 
@@ -76,7 +78,10 @@ def check_polls(config: Path, *kinds: str) -> None:
 def test_each_command_writes_a_bucket_and_no_jvm_reads_it(
     store: FailingStore, brokers: ByteCluster, tmp_path: Path, place: str
 ) -> None:
-    more = {} if place == "bucket" else {"checkpoints": str(tmp_path / "checkpoints")}
+    # On a busy machine minutes pass until `validate` looks whether the last poll is new enough.
+    more: dict[str, Any] = {"poll": {"pollInterval": "10m", "requestTimeout": "10s"}}
+    if place == "folder":
+        more["checkpoints"] = str(tmp_path / "checkpoints")
     config = configured(tmp_path, store.address, brokers.servers(), **more)
     shown = set()
     for epoch in (5, 6):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from jobs.configuration.config import load
 from jobs.rounds.plan import Rounds
-from jobs.run.session import spark_session
+from jobs.run.session import writing_session
 from kafka_metadata_history.spark import prepare
 from schemas.in_spark import ensure_tables
 from schemas.internal import ROUNDS, STATE
@@ -24,7 +24,7 @@ def main() -> None:
     given = parser.parse_args()
     config = load(given.config)
     prepare("512m", config.spark)
-    spark = spark_session("writer", config.lake)
+    spark = writing_session("writer", config)
     ensure_tables(spark, config.lake, (ROUNDS, STATE))
     rounds = Rounds(spark, config.lake, [given.name])
     for _ in range(given.times):

@@ -78,9 +78,6 @@ def test_one_module_of_the_jobs_reaches_for_the_jvm() -> None:
     # delta-rs has a class of the same name as Spark's plugin.
     for name in ("in_duckdb", "open_tables", "store_files", "delta_in_duckdb"):
         assert asking.pop(f"schemas/{name}.py") == {"DeltaTable"}
-    # A lake on S3 needs Hadoop's own files and settings, whoever opens it.
-    assert asking.pop("schemas/one_driver.py") == {"_jvm", "_jsc", "py4j"}
-    assert asking.pop("schemas/stores_in_spark.py") == {"_jvm", "_jsc"}
     of_the_session = {"_jvm", "_jsc", "_jsparkSession", "_jdf", "sparkContext", "newSession"}
     assert asking == {"jobs/run/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
 

@@ -170,7 +170,7 @@ def test_polling_begins_before_spark(
 ) -> None:
     seen: list[int] = []
     monkeypatch.setattr(cli, "load", lambda _: config)
-    monkeypatch.setattr(cli, "spark_session", lambda *_, **__: seen.append(len(starter.given)))
+    monkeypatch.setattr(cli, "writing_session", lambda *_, **__: seen.append(len(starter.given)))
     monkeypatch.setattr(cli, "end_with_process", lambda _: None)
     arguments = ["--config", "x", *(["--once"] if once else [])]
     assert cli.run_job("job", "", lambda *_: None, arguments, beside=recording.recording) == 0
@@ -193,7 +193,7 @@ def test_a_spool_that_cannot_be_written_is_one_line(
     monkeypatch.setattr(cli, "load", lambda _: config)
     monkeypatch.setattr(
         cli,
-        "spark_session",
+        "writing_session",
         lambda *_, **__: pytest.fail("Spark takes ten seconds to say the same"),
     )
     assert (

@@ -1,16 +1,13 @@
 """A lake on S3 in Spark: what Hadoop's S3A is given, by `storage` of the configuration."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from pyspark.sql import SparkSession
 
-    from pyspark.sql import SparkSession
-
-    from schemas.lake import Lake
+from jobs.run.driver import give_hadoop, has_jvm
+from schemas.lake import Lake
 
 log = logging.getLogger("kafka_metadata_history.lake")
 
@@ -80,13 +77,10 @@ def passed_over(options: Mapping[str, str]) -> list[str]:
 def let_reach(spark: SparkSession, lake: Lake) -> None:
     """Let a session reach a lake on S3, by `storage` of the configuration. Settings that the
     session was started with count more. Raises LakeError for a reference that cannot be followed.
-
-    Secrets are set in Hadoop's configuration: neither a command line nor Spark's settings show
-    them.
     """
     if lake.log_store is None:
         return
-    if not hasattr(spark, "_jvm"):
+    if not has_jvm(spark):
         if lake.storage:
             log.info("storage is not given to a server of Spark Connect: its own settings count")
         return
@@ -99,9 +93,6 @@ def let_reach(spark: SparkSession, lake: Lake) -> None:
             "(spark.hadoop.fs.s3a.*)",
             ", ".join(unknown),
         )
-    hadoop = cast("Any", spark)._jsc.hadoopConfiguration()  # noqa: SLF001
     given = {name: value for name, value in (options_of(lake) or {}).items() if value}
     scheme = (lake.root or "").partition(":")[0].lower()
-    for name, value in hadoop_settings(scheme, given).items():
-        if spark.conf.get(f"spark.hadoop.{name}", None) is None:
-            hadoop.set(name, value)
+    give_hadoop(spark, hadoop_settings(scheme, given))

@@ -4,12 +4,8 @@ import logging
 
 import pytest
 
+from jobs.run.object_stores import hadoop_settings, let_reach, passed_over
 from schemas.lake import Lake, LakeError
-from schemas.stores_in_spark import (
-    hadoop_settings,
-    let_reach,
-    passed_over,
-)
 from tests.support.s3a import Session
 
 PROVIDER = "fs.s3a.aws.credentials.provider"

@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from schemas import one_driver
-from schemas.lake import LakeError
+from jobs.run import one_driver
+from jobs.run.one_driver import SINGLE_DRIVER, hold
+from schemas.lake import Lake, LakeError
 from tests.support.s3a import Session
 
 ROOT = "s3a://bucket/lake"
+LAKE = Lake(root=ROOT)
+SETTING = "spark.delta.logStore.s3a.impl"
 
 
 class Files:
@@ -20,16 +24,20 @@ class Files:
         self.objects: dict[str, tuple[str, int]] = {}
         self._knows, self._puts = knows, 0
 
-    def names(self) -> dict[str, int]:
-        return {name: at for name, (_, at) in self.objects.items()}
+    def names(self) -> list[str]:
+        return [*self.objects]
+
+    def changed_at(self, name: str) -> int | None:
+        return self.objects[name][1] if name in self.objects else None
 
     def put_new(self, name: str, text: str) -> bool:
         if self._knows and name in self.objects:
             return False
-        self.put(name, text)
+        self.write(name, text, replacing=True)
         return True
 
-    def put(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, replacing: bool = False) -> None:
+        assert replacing or name not in self.objects
         self._puts += 1
         self.objects[name] = (text, self._puts)
 
@@ -74,7 +82,7 @@ def test_the_first_driver_takes_a_number_at_once(slept: Clock) -> None:
 def test_a_driver_that_is_there_is_named_and_not_disturbed(slept: Clock) -> None:
     files = Files()
     taken(files)
-    slept.then = lambda: files.put("00000001.beat", "")
+    slept.then = lambda: files.write("00000001.beat", "", replacing=True)
     with pytest.raises(LakeError, match=rf"^{ROOT}: another driver writes it \(.*process \d+\)"):
         taken(files)
     assert {*files.objects} == {"00000001", "00000001.beat"}
@@ -97,11 +105,11 @@ def test_of_two_that_follow_one_wins(slept: Clock) -> None:
     files.delete("00000001.beat")
     before = files.names
 
-    def names() -> dict[str, int]:
+    def names() -> list[str]:
         files.names = before  # type: ignore[method-assign]
         found = before()
         taken(files)  # between the look and the put of the first
-        slept.then = lambda: files.put("00000002.beat", "")
+        slept.then = lambda: files.write("00000002.beat", "", replacing=True)
         return found
 
     files.names = names  # type: ignore[method-assign]
@@ -121,7 +129,7 @@ def test_a_driver_that_was_taken_for_dead_ends(
     monkeypatch: pytest.MonkeyPatch, later: str, ends: bool
 ) -> None:
     files, stop = Files(), Event()
-    files.put(later, "")
+    files.write(later, "", replacing=True)
     ended: list[int] = []
 
     def end(status: int) -> None:
@@ -136,14 +144,48 @@ def test_a_driver_that_was_taken_for_dead_ends(
     assert ended == ([1] if ends else [])
 
 
+def found_in(monkeypatch: pytest.MonkeyPatch, files: Files) -> list[str]:
+    """The folders that drivers look into; each has these files."""
+    looked: list[str] = []
+
+    def of(_: object, folder: str) -> Files:
+        looked.append(folder)
+        return files
+
+    monkeypatch.setattr(one_driver.Folder, "of", of)
+    return looked
+
+
 def test_a_session_asks_once_and_lets_go_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     files, at_exit = Files(), list[Callable[[], None]]()
-    monkeypatch.setattr(one_driver, "_Files", lambda *_: files)
+    looked = found_in(monkeypatch, files)
     monkeypatch.setattr(one_driver.atexit, "register", at_exit.append)
     session = Session()
     for _ in range(2):
-        one_driver.hold(session, ROOT)
+        hold(session, LAKE)
+    assert looked == [f"{ROOT}/_driver"]
     assert {*files.objects} == {"00000001", "00000001.beat"}
     (release,) = at_exit
     release()
     assert {*files.objects} == {"00000001"}
+
+
+def test_whoever_names_another_log_store_has_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = found_in(monkeypatch, Files(knows=False))
+    hold(Session({SETTING: "com.example.LogStore"}), LAKE)
+    assert not looked
+    for settings in (
+        {},
+        {SETTING: SINGLE_DRIVER},
+        {"spark.delta.logStore.s3.impl": "com.example.LogStore"},
+    ):
+        with pytest.raises(LakeError, match=rf"^{ROOT}: the store knows no conditional puts"):
+            hold(Session(settings), LAKE)
+
+
+@pytest.mark.parametrize(
+    "lake", [Lake(root="/data/lake"), Lake(root="abfss://a@b/lake"), Lake(catalog="main")]
+)
+def test_other_lakes_are_not_asked(lake: Lake) -> None:
+    session: Any = SimpleNamespace()  # Whatever is looked at is an AttributeError.
+    hold(session, lake)
