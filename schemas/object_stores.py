@@ -38,6 +38,14 @@ _REASONS: Final = (
         "the store does not know these credentials: see `storage` of the configuration",
     ),
     (
+        # S3 answers HEAD without a body, so S3A knows the number alone.
+        re.compile(r"AWSBadRequestException"),
+        (
+            "the store answers 400 without a reason, as S3 does if a session token has expired: "
+            "give new credentials, or an identity of the machine; else correct `storage`"
+        ),
+    ),
+    (
         re.compile(r"AccessDenied|Forbidden|\b403\b"),
         "access denied: these credentials may not read it, or are missing",
     ),
@@ -50,7 +58,7 @@ _REASONS: Final = (
         "the store does not answer: is the endpoint right, and can this machine reach it",
     ),
 )
-"""What delta-rs or a store says, and what that means for whoever asks."""
+"""What delta-rs, S3A or a store says, and what that means for whoever asks."""
 
 
 def address(root: str) -> str:
@@ -75,7 +83,7 @@ def options_of(lake: Lake) -> dict[str, str] | None:
 
 
 def reason(problem: str) -> str | None:
-    """Return why a store does not give a lake, by an error of delta-rs; None where it is of
+    """Return why a store does not give a lake, by an error of delta-rs or S3A; None where it is of
     something else.
     """
     return next((why for pattern, why in _REASONS if pattern.search(problem)), None)

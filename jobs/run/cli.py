@@ -16,7 +16,6 @@ from jobs.run.driver import (
     JVM_IS_GONE,
     end_with_process,
     is_of_metastore,
-    java_cause,
     java_causes,
     java_text,
     without_metastore,
@@ -158,9 +157,10 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
-    cause = java_cause(error)
-    if (why := _of_store(java_causes(error))) is not None:
+    causes = java_causes(error)
+    if (why := _of_store(causes)) is not None:
         return why
+    cause = (causes or [""])[-1]
     if lacking := _NO_CLASS.search(cause or java_text(error)):
         return _without_class(lacking[1], lacking[2])
     if is_of_metastore(error):

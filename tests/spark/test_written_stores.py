@@ -187,7 +187,7 @@ def test_credentials_that_expire_are_one_line(
     with Command(config, "run") as command:
         command.until(lambda: _leads(config, 5), "polls", ON_A_BUSY_MACHINE)
         store.share, store.status, store.code = 1.0, 400, "ExpiredToken"
-        said = "the credentials have expired"
+        said = "a session token has expired"
         command.until(lambda: said in command.log(), "the line", ON_A_BUSY_MACHINE)
         store.share = 0.0
         changed(brokers, 7)

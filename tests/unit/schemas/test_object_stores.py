@@ -197,6 +197,13 @@ def test_a_configuration_that_mixes_places_or_holds_secrets_is_refused(
 @pytest.mark.parametrize(
     ("problem", "says"),
     [
+        (
+            (
+                "org.apache.hadoop.fs.s3a.AWSBadRequestException: getFileStatus on s3a://b/l: "
+                "S3Exception: Bad Request (Service: S3, Status Code: 400, Request ID: null):null"
+            ),
+            "a session token has expired",
+        ),
         ("<Code>ExpiredToken</Code><Message>The provided token has expired.", "have expired"),
         ("403 Forbidden: <Code>RequestTimeTooSkewed</Code>", "clock"),
         ("<Code>InvalidAccessKeyId</Code>", "does not know these credentials"),
