@@ -106,16 +106,18 @@ def is_due(
     deadlines: Iterable[datetime | None],
     now: datetime,
 ) -> bool:
-    """Whether a cluster has to be in the next round: it has news, something is to be decided, or
-    its polls have waited.
+    """Whether a cluster has to be in the next round: it has news, more polls than a round takes,
+    something is to be decided, or its polls have waited.
 
-    Answers that wait are no news: the next poll decides about them.
+    Answers that wait are no news: the next poll decides about them. Of polls that the round leaves
+    nobody has looked whether they are news.
     """
     fresh = [header for header in headers if header["poll_id"] not in state.waiting]
     id_ = state.cluster_id or taken.claimed_id
     answered = [header["received_at"] for header in fresh if outcome(header, id_) == ANSWERED]
     return (
         any(taken.polls.get(header["poll_id"]) for header in fresh)
+        or any(header["poll_id"] not in taken.polls for header in fresh)
         or bool(answered and (state.missing or state.waiting))
         or any(deadline is not None and deadline < at for deadline in deadlines for at in answered)
         or now - min((header["scheduled_at"] for header in fresh), default=now) > NOTED_AFTER

@@ -188,6 +188,14 @@ def test_news_is_due() -> None:
     assert due(after(0), header(1), header(2, NEWS))
 
 
+def test_news_behind_as_many_polls_as_a_round_takes_are_due_at_once() -> None:
+    headers = [*(header(n) for n in (1, 2, 3)), header(4, NEWS)]
+    found = taken(after(0), *headers, most=3)
+    assert poll_id(4) not in found.polls
+    assert is_due(found, after(0), headers, (), at(5))
+    assert not is_due(taken(after(0), *headers[:3], most=3), after(0), headers[:3], (), at(5))
+
+
 def test_polls_that_say_nothing_new_are_due_after_a_while() -> None:
     for header_ in (header(1), failed(1), header(1, NEWS, cluster_id="other")):
         assert not due(after(0), header_, now=at(1) + NOTED_AFTER)
