@@ -4,23 +4,13 @@ from typing import Any
 
 from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.large import LargePartitions
-from jobs.rounds.stage import (
-    arrow_schema,
-    few_rows,
-    folded,
-    folded_here,
-    frame_of,
-    is_few,
-    packed,
-    packed_in_arrow,
-    side_by_side,
-)
+from jobs.rounds.stage import arrow_schema, folded, frame_of, packed, packed_in_arrow, side_by_side
 from jobs.rules.arrow import rows_of
 from schemas.internal import STATE
 
 
 def output_of(history: History[Any], context: Context, news: News) -> Output:
-    """The rows that the fold of some news makes."""
+    """The rows that the fold of some news makes, in Spark's executors."""
     if not news.keys:
         return Output()
     inputs, large, key = history.read(context, news), None, (history.key,)
@@ -28,17 +18,13 @@ def output_of(history: History[Any], context: Context, news: News) -> Output:
         large = LargePartitions(context, inputs.large)
         inputs = large.bring(inputs)
     live = packed_in_arrow(inputs.live, history.key, lambda _, rows: history.keys_of(rows))
-    fresh = side_by_side(
+    fresh = [
         packed(rows, table, key, [name for name in rows.columns if name != KEY])
         for table, rows in inputs.news
-    )
+    ]
     beside = [packed(rows, table, key) for table, rows in inputs.others]
-    few = few_rows(fresh) if large is None and not beside and is_few(live) else None
-    if few is not None:
-        made = folded_here(few, live, inputs.tables, inputs.fold, history.key)
-    else:
-        known = side_by_side([frame_of(context.spark, live), *beside])
-        made = folded(fresh, known, inputs.tables, inputs.fold, history.key)
+    known = side_by_side([frame_of(context.spark, live), *beside])
+    made = folded(side_by_side(fresh), known, inputs.tables, inputs.fold, history.key)
     states = rows_of(made.pop(STATE, arrow_schema(STATE).empty_table()))
     commits = () if large is None else large.commit(made)
     states = [row | {"round": None} for row in states]

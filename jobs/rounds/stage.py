@@ -1,5 +1,5 @@
 """The one stage in which history is made: what is new and what is live of each cluster are brought
-together and folded, many rows in Spark's executors, few rows here.
+together and folded.
 
 Rows of several tables travel side by side, each in a column of its table: an array of one struct,
 and null in rows of others. Without the array Arrow would carry a place for each column of each
@@ -16,7 +16,6 @@ from functools import cache, reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -36,9 +35,6 @@ BATCH = 10_000
 
 SENT_BYTES = 16 * 1024 * 1024
 """Up to so many bytes of rows are sent as a part of a task, which Spark serializes in memory."""
-
-FEW_ROWS = 10_000
-"""So many new rows, and live ones, are folded here at most, if they are small, too."""
 
 
 def ddl(table: Table, names: Iterable[str] = ()) -> str:
@@ -226,17 +222,6 @@ def give_back_memory() -> None:
         libc.malloc_trim(0)
 
 
-def few_rows(rows: DataFrame) -> pa.Table | None:
-    """Rows, if they are so few that a round of them is folded here; None: they are more."""
-    found = rows.limit(FEW_ROWS + 1).toArrow()
-    return found if is_few(found) else None
-
-
-def is_few(rows: pa.Table) -> bool:
-    """Whether rows are folded here."""
-    return len(rows) <= FEW_ROWS and rows.nbytes <= SENT_BYTES
-
-
 def folded(
     news: DataFrame, live: DataFrame, tables: Sequence[Table], fold: Fold, key: str = "cluster"
 ) -> dict[Table, pa.Table]:
@@ -244,35 +229,11 @@ def folded(
     an alias, or begins with one and a slash. If a fold fails, `broken_cluster` of Spark's error
     says whose.
     """
-    schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
-    of_both = news.groupBy(key).cogroup(live.groupBy(key))
-    return _by_table(of_both.applyInArrow(_of_group(tables, fold, key), schema).toArrow(), tables)
-
-
-def folded_here(
-    news: pa.Table, live: pa.Table, tables: Sequence[Table], fold: Fold, key: str = "cluster"
-) -> dict[Table, pa.Table]:
-    """The same, of few rows, without Spark: it takes longer to send these to its workers than to
-    fold them.
-    """
-    of_group = _of_group(tables, fold, key)
-    of_news, of_live = _by_key(news, key), _by_key(live, key)
-    names = sorted(of_news.keys() | of_live.keys())
-    made = [
-        of_group((pa.scalar(name),), of_news.get(name, news[:0]), of_live.get(name, live[:0]))
-        for name in names
-    ]
-    return _by_table(pa.concat_tables(made), tables) if made else {}
-
-
-def _of_group(
-    tables: Sequence[Table], fold: Fold, key: str
-) -> Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]:
-    """The fold of one key's packed rows, as Spark calls it."""
     types = {column_of(table): struct_of(table) for table in tables}
     empty = pa.schema(
         [(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]
     ).empty_table()
+    schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
 
     def parts_of_group(name: str, news: pa.Table, live: pa.Table) -> Iterator[pa.Table]:
         for table, of_table in fold(name, tables_of(news), tables_of(live)).items():
@@ -289,19 +250,8 @@ def _of_group(
             give_back_memory()
         return made
 
-    return of_group
-
-
-def _by_key(rows: pa.Table, key: str) -> dict[str, pa.Table]:
-    """Packed rows by their key."""
-    in_order = rows.take(pc.sort_indices(rows[key]))
-    names, begins = np.unique(in_order[key].to_numpy(), return_index=True)
-    ends = [*begins, len(rows)][1:]
-    return {name: in_order[begin:end] for name, begin, end in zip(names, begins, ends, strict=True)}
-
-
-def _by_table(made: pa.Table, tables: Sequence[Table]) -> dict[Table, pa.Table]:
-    """The rows of each table that has some, of packed ones."""
-    found = tables_of(made)
-    of_tables = {table: found[table.full_name].cast(arrow_schema(table)) for table in tables}
+    made = tables_of(
+        news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow()
+    )
+    of_tables = {table: made[table.full_name].cast(arrow_schema(table)) for table in tables}
     return {table: rows for table, rows in of_tables.items() if len(rows)}

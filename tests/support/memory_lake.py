@@ -20,15 +20,9 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.histories import poll_headers, poll_inputs
-from jobs.rounds import appended, commit, lost_rounds, plan, stage
-from jobs.rounds.history import Context
-from jobs.rounds.stage import (
-    arrow_schema,
-    column_of,
-    folded_here,
-    packed_in_arrow,
-    struct_of,
-)
+from jobs.rounds import appended, commit, engine, lost_rounds, plan, stage
+from jobs.rounds.history import KEY, Context, History, News, Output
+from jobs.rounds.stage import arrow_schema, failing_as
 from jobs.rules.arrow import rows_of
 from jobs.run import session
 from jobs.run.driver import TableCommit
@@ -257,20 +251,40 @@ def _behind(context: Context, behind: Mapping[str, str | None]) -> list[tuple[Ta
     return [(each, context.live.read(each).where(later)) for each in tables] if later else []
 
 
-def _packed(
-    rows: Frame, table: Table, key: Sequence[str], names: Sequence[str] | None = None
-) -> Frame:
-    types = {column_of(table): struct_of(table, tuple(names or ()))}
-    (by,) = key
-    return Frame(packed_in_arrow({table: rows.rows}, by, lambda _, rows: rows[by], types))
+def output_of(history: History[Any], context: Context, news: News) -> Output:
+    """The rows that the fold of some news makes, key by key, here."""
+    if not news.keys:
+        return Output()
+    inputs = history.read(context, news)
+    live: dict[Table, list[pa.Table]] = defaultdict(list)
+    for table, rows in (*inputs.live.items(), *((t, frame.rows) for t, frame in inputs.others)):
+        live[table].append(rows.select(table.column_names))
+    made: dict[Table, list[Row]] = defaultdict(list)
+    tables = {table.full_name: table for table in inputs.tables}
+    for key in sorted(news.keys):
+        fresh = {table.full_name: _of_key(frame.rows, history, key) for table, frame in inputs.news}
+        known = {
+            table.full_name: _of_key(pa.concat_tables(rows), history, key)
+            for table, rows in live.items()
+        }
+        fresh, known = (
+            {name: rows for name, rows in each.items() if len(rows)} for each in (fresh, known)
+        )
+        with failing_as(key.partition("/")[0]):
+            for name, rows in inputs.fold(key, fresh, known).items():
+                made[tables[name]] += rows
+    states = [row | {"round": None} for row in made.pop(STATE, [])]
+    rows_by_table = {
+        table: pa.Table.from_pylist(rows, arrow_schema(table))
+        for table, rows in made.items()
+        if rows
+    }
+    return Output(rows_by_table, (), states)
 
 
-def _side_by_side(parts: Iterable[Frame]) -> Frame:
-    return Frame(pa.concat_tables([each.rows for each in parts], promote_options="default"))
-
-
-def _folded(news: Frame, live: Frame, *of: Any) -> Mapping[Table, pa.Table]:
-    return folded_here(news.rows, live.rows, *of)
+def _of_key(rows: pa.Table, history: History[Any], key: str) -> pa.Table:
+    keys = rows[KEY] if KEY in rows.column_names else history.keys_of(rows)
+    return rows.filter(pc.equal(keys, key))
 
 
 def _save(
@@ -302,10 +316,7 @@ _IN_MEMORY = {
     (poll_headers, "_not_taken"): _not_taken,
     (poll_inputs, "_said"): _said,
     (poll_inputs, "_behind"): _behind,
-    (stage, "packed"): _packed,
-    (stage, "side_by_side"): _side_by_side,
-    (stage, "few_rows"): lambda rows: rows.rows,
-    (stage, "folded"): _folded,
+    (engine, "output_of"): output_of,
 }
 """Module and name of each function that calls Spark or Delta, and what takes its place."""
 
