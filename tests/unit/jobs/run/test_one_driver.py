@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from jobs.run import one_driver
+from jobs.run import session as sessions
 from jobs.run.one_driver import SINGLE_DRIVER, hold
+from jobs.run.session import writing_session
 from schemas.lake import Lake, LakeError
 from tests.support.s3a import Session
 
@@ -168,6 +170,20 @@ def test_a_session_asks_once_and_lets_go_when_it_ends(monkeypatch: pytest.Monkey
     (release,) = at_exit
     release()
     assert {*files.objects} == {"00000001"}
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_a_lake_that_another_driver_writes_is_refused_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, slept: Clock, scheme: str
+) -> None:
+    files, lake = Files(), Lake(root=f"{scheme}://bucket/lake")
+    taken(files)
+    slept.then = lambda: files.write("00000001.beat", "", replacing=True)
+    looked, session, config = found_in(monkeypatch, files), Session(), SimpleNamespace(lake=lake)
+    monkeypatch.setattr(sessions, "reading_session", lambda *_: session)
+    with pytest.raises(LakeError, match=rf"^{lake.root}: another driver"):
+        writing_session("job", config)
+    assert looked == [f"{lake.root}/_driver"]
 
 
 def test_whoever_names_another_log_store_has_decided(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import re
 import socket
 import warnings
 import weakref
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,33 +97,39 @@ def test_a_server_that_is_not_there_is_said_at_once_and_no_token() -> None:
         check_server(other)
 
 
-def test_values_of_settings_that_a_server_refuses_are_not_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As PySpark shows them; whose settings they are is known (jobs/run/added.py)."""
-
-    def built(_: object) -> Any:
-        warnings.warn("Failed to set spark.a to Some(secret) due to [CANNOT_MODIFY]", stacklevel=1)
-        return SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda _: False))
-
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Lets sessions be built by a function, in an environment that is as it was afterwards."""
     for name in ("PYSPARK_PYTHON", RELEASED_ON_EXIT):
         monkeypatch.setenv(name, "true")
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", built)
+
+    def build(by: Callable[[], Any]) -> None:
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: by())
+
+    return build
+
+
+def test_values_of_settings_that_a_server_refuses_are_not_shown(
+    built: Callable[[Callable[[], Any]], None],
+) -> None:
+    """As PySpark shows them; whose settings they are is known (jobs/run/added.py)."""
+
+    def build() -> Any:
+        warnings.warn("Failed to set spark.a to Some(secret) due to [CANNOT_MODIFY]", stacklevel=1)
+        return SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda _: False))
+
+    built(build)
     with pytest.raises(SessionError, match="has no Delta"):
         spark_session("test", added=SparkSection(settings={"spark.a": "secret"}))
 
 
 def test_a_metastore_that_is_gone_is_not_taken_for_a_session_without_delta(
-    monkeypatch: pytest.MonkeyPatch,
+    built: Callable[[Callable[[], Any]], None],
 ) -> None:
     def fail(_: str) -> bool:
         raise AnalysisException("HiveException: Could not connect to meta store using any URI")
 
-    found = SimpleNamespace(catalog=SimpleNamespace(tableExists=fail))
-    for name in ("PYSPARK_PYTHON", RELEASED_ON_EXIT):
-        monkeypatch.setenv(name, "true")
-    monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: found)
+    built(lambda: SimpleNamespace(catalog=SimpleNamespace(tableExists=fail)))
     with pytest.raises(SessionError, match="Hive's metastore does not answer"):
         spark_session("test")
